@@ -1,3 +1,4 @@
+// @ts-nocheck: the functions below become text of the program, and get their members there.
 /**
  * Keeps the code that only a dynamic `import()` needs inside the one file, as comments. V8 skips a comment 18 times as
  * fast as it parses code, and a start of the daemon needs two thirds of the code. Used by compile.mjs.

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 
 const { engines } = JSON.parse(readFileSync('package.json', 'utf8'));
-const LEAST = /^>=(\d+)$/.exec(engines.node)[1];
+const LEAST = /^>=(\d+)$/.exec(engines.node)?.[1];
 const WORDS = `Fieldpost needs Node.js ${LEAST} or later`;
 
 /** Runs in any version that can read the program. EX_CONFIG: systemd need not try again. */
@@ -22,7 +22,7 @@ export const oldNode = {
   generateBundle(_, files) {
     for (const file of Object.values(files)) {
       if (file.type !== 'chunk' || !file.isEntry) continue;
-      const [, shebang = '', code] = /^(#!.*\n)?([\s\S]*)$/.exec(file.code);
+      const [, shebang = '', code] = /^(#!.*\n)?([\s\S]*)$/.exec(file.code) ?? [];
       file.code = `${shebang}${CHECK}\n${PROBE}\n${code}`;
     }
   },

@@ -18,9 +18,9 @@ export const pages = {
   async load(id) {
     if (!id.endsWith('.html')) return null;
     const document = await readFile(id, 'utf8');
-    const styles = [...document.matchAll(STYLE)].map(([, path]) => styleOf(join(dirname(id), path)));
+    const styles = [...document.matchAll(STYLE)].map(([, path = '']) => styleOf(join(dirname(id), path)));
     const style = (await Promise.all(styles)).join('');
-    const script = await scriptOf(join(dirname(id), SCRIPT.exec(document)[1]));
+    const script = await scriptOf(join(dirname(id), SCRIPT.exec(document)?.[1] ?? ''));
     const html = document
       .replace(/<!--.*?-->\n?/gs, '')
       .replace(/\n\s*/g, '\n')

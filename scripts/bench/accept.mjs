@@ -1,9 +1,11 @@
 /** Accepted requests a second, 1 KiB each and durable: with one client and with 32, with 0 and 10,000 more messages queued. */
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
+import { scaled } from './scale.mjs';
 import { fill, load, startServer, warmUp } from './server.mjs';
 
-const MEASURED_MS = 1500;
-const QUEUED = 10_000;
+const MEASURED_MS = scaled(1500);
+const FIRST_MS = scaled(1000);
+const QUEUED = scaled(10_000);
 
 /** Resolves with the rows; the plan is that of rounds.mjs. */
 export async function accept(plan) {
@@ -43,7 +45,7 @@ async function warm(plan, connections, atLeast) {
 /** The rates in the first second of a server that has just started. */
 async function cold(plan) {
   const rate = (kind) => async (directory) =>
-    accepted(await startServer(kind, directory), { connections: 32, warmMs: 0, ms: 1000 });
+    accepted(await startServer(kind, directory), { connections: 32, warmMs: 0, ms: FIRST_MS });
   const found = await interleave(plan, {
     fieldpost: rate('fieldpost'),
     ...before(rate),

@@ -8,21 +8,22 @@ import { writtenOnImage } from './image.mjs';
 import { openMailer } from './mailer.mjs';
 import { startNullmailer, unpackNullmailer } from './nullmailer.mjs';
 import { postfixMissing, startPostfix } from './postfix.mjs';
-import { writtenBytes } from './process.mjs';
+import { ioOf } from './process.mjs';
 import { startRelay } from './relay.mjs';
 import { againstBefore, aThird, before, compare, interleave, unmeasured } from './rounds.mjs';
+import { scaled } from './scale.mjs';
 import { startServer } from './server.mjs';
 
-const MESSAGES = 5000;
+const MESSAGES = scaled(5000);
 // Postfix and nullmailer are slow, and their bytes a message stay the same.
-const MAILS = 500;
+const MAILS = scaled(500);
 const BODY = JSON.stringify([
   { type: 1, destination: 'john@example.com', subject: 'Bytes', plain: 'x'.repeat(1024) },
 ]);
 
 /** Resolves with the rows; each sample spreads little, so a third of the rounds will do. */
 export async function bytes(plan) {
-  const onImage = process.getuid() === 0;
+  const onImage = process.getuid?.() === 0;
   const measure = onImage ? imageBytes : processBytes;
   const perMessage = (start, count, delivers) => async (directory) =>
     (await measure(directory, (...given) => backToBack(start, count, delivers, ...given))) / count / 1000;
@@ -53,9 +54,9 @@ export async function bytes(plan) {
 }
 
 /** Posts `count` messages, each when the one before was delivered. Resolves with `counted`, asked before the clean stop. */
-async function backToBack(start, count, delivers, directory, counted = async () => {}) {
-  let delivered = () => {};
-  const relay = await startRelay(() => delivered());
+async function backToBack(start, count, delivers, directory, counted = async (/** @type {number} */ _) => 0) {
+  let delivered = (/** @type {any} */ _) => {};
+  const relay = await startRelay(() => delivered(null));
   const server = await start(directory, relay.port);
   for (let n = 0; n < count; n++) {
     const delivery = new Promise((resolve) => {
@@ -98,7 +99,7 @@ function byInject(programs) {
 }
 
 function post(port, agent) {
-  return new Promise((resolve, reject) => {
+  return new Promise((/** @type {(done: void) => void} */ resolve, reject) => {
     const headers = { 'content-type': 'application/json', 'content-length': BODY.length };
     const path = '/api/internal/messages';
     const posted = request({ port, host: '127.0.0.1', method: 'POST', path, headers, agent }, (response) => {
@@ -113,4 +114,4 @@ function post(port, agent) {
 }
 
 const imageBytes = (directory, work) => writtenOnImage(directory, (mount) => work(mount));
-const processBytes = (directory, work) => work(directory, writtenBytes);
+const processBytes = (directory, work) => work(directory, async (pid) => (await ioOf(pid)).diskBytes);

@@ -4,6 +4,7 @@
  */
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
+import { portOf } from './port.mjs';
 
 const { port, roundTripMs } = JSON.parse(process.argv[2] ?? '{}');
 // A timer of Node.js is up to 1 ms late.
@@ -42,4 +43,4 @@ const server = createServer({ noDelay: true, allowHalfOpen: true }, (sender) => 
 });
 server.listen(0, '127.0.0.1');
 await once(server, 'listening');
-process.send(server.address().port);
+process.send?.(portOf(server));

@@ -3,12 +3,15 @@
  * records each on the disk, and by its session alone, of which the last 2,000 have the targets, because every sender has warmed
  * up by then; 20 messages of 20 MB by the session, streamed,
  * and 20 with a file of 20 MB, read from the disk and encoded on the way.
- * Against nodemailer, which keeps no queue, and for 1 KiB against Express+SQLite+nodemailer, which does the same job.
+ * Against nodemailer, which keeps no queue, and for 1 KiB against Express+SQLite+nodemailer, which does the same job; also
+ * while they accept what they deliver.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { cpuMs } from './process.mjs';
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
+import { scaled } from './scale.mjs';
 import {
   compiledSession,
   daemonDelivers,
@@ -18,11 +21,12 @@ import {
   sqliteDelivers,
   startSink,
 } from './senders.mjs';
+import { load, startServer } from './server.mjs';
 
-const SMALL = 2000;
-const LARGE = 20;
-const STREAMED_BYTES = 20_000_000;
-const FILE_BYTES = 20_000_000;
+const SMALL = scaled(2000);
+const LARGE = scaled(20);
+const STREAMED_BYTES = scaled(20_000_000);
+const FILE_BYTES = scaled(20_000_000);
 
 /** Resolves with the rows. */
 export async function deliver(plan) {
@@ -30,12 +34,14 @@ export async function deliver(plan) {
   const path = await attachmentIn(plan.base);
   return [
     ...(await small(plan, session)),
+    ...(await meanwhile(plan)),
     ...(await large(plan, session, '20 MB', { streamedBytes: STREAMED_BYTES }, STREAMED_BYTES)),
     ...(await large(plan, session, 'a file of 20 MB', { path }, FILE_BYTES)),
   ];
 }
 
 async function small(plan, session) {
+  /** @type {() => Record<'daemon' | 'session' | 'nodemailer' | 'before' | 'sqlite', number[]>} */
   const noted = () => ({ daemon: [], session: [], nodemailer: [], before: [], sqlite: [] });
   const [cpuUs, coldRate, coldCpuUs] = [noted(), noted(), noted()];
   const turn = (name, deliver) => async (stateDir) => {
@@ -74,8 +80,39 @@ async function small(plan, session) {
   ];
 }
 
+/** CPU of a server for each message that it accepts from 32 clients, and meanwhile delivers. */
+async function meanwhile(plan) {
+  const turn = (kind) => async (stateDir) => {
+    const sink = await startSink({ lots: [SMALL, SMALL] });
+    const server = await startServer(kind, stateDir, sink.port);
+    let ms = 0;
+    for (const count of sink.lots) {
+      const beforeMs = await cpuMs(server.pid);
+      await Promise.all([sink.lot(), load(server.port, { connections: 32, count })]);
+      ms = (await cpuMs(server.pid)) - beforeMs;
+    }
+    await server.end('SIGKILL');
+    sink.end();
+    return (ms / SMALL) * 1000;
+  };
+  const found = await interleave(plan, {
+    fieldpost: turn('fieldpost'),
+    ...before(turn),
+    sqlite: turn('sqlite'),
+  });
+  const sqlite = { name: 'Express+SQLite+nodemailer', numbers: found.sqlite };
+  const figure = 'accept and deliver 1 KiB, CPU each';
+  return [
+    compare(figure, 'µs', found.fieldpost, sqlite, { atMost: 0.45 }),
+    ...againstBefore(figure, 'µs', found.fieldpost, found.before),
+  ];
+}
+
 async function large(plan, session, what, orders, bytes) {
+  /** @typedef {{session: number[], nodemailer: number[]}} Both */
+  /** @type {Both} */
   const cpu = { session: [], nodemailer: [] };
+  /** @type {Both} */
   const grownMB = { session: [], nodemailer: [] };
   const turn = (name, sender) => async () => {
     const sink = await startSink({ lots: [LARGE] });

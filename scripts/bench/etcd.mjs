@@ -3,7 +3,8 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
-import { freePort } from './server.mjs';
+import { remembered } from './children.mjs';
+import { freePort } from './port.mjs';
 
 const MEMBERS = 3;
 const START_MS = 30_000;
@@ -34,13 +35,13 @@ export async function startEtcd(base) {
       `--initial-cluster=${cluster}`,
       '--log-level=error',
     ];
-    children.push(spawn('etcd', args, { stdio: 'ignore' }));
+    children.push(remembered(spawn('etcd', args, { stdio: 'ignore' })));
   }
   const endpoints = places.map(({ port }) => urlOf(port));
   const giveUpMs = performance.now() + START_MS;
   const haveLeader = async () => {
     const all = await Promise.all(endpoints.map((url) => statusOf(url).catch(() => null)));
-    return all.every((status) => status !== null && (status.leader ?? '0') !== '0');
+    return all.every((status) => (status?.leader ?? '0') !== '0');
   };
   while (!(await haveLeader())) {
     if (performance.now() > giveUpMs) throw new Error('etcd has not started');
@@ -59,7 +60,8 @@ export async function startEtcd(base) {
   };
 }
 
+/** @type {(url: string | undefined) => Promise<{leader?: string, dbSizeInUse?: string}>} */
 async function statusOf(url) {
   const response = await fetch(`${url}/v3/maintenance/status`, { method: 'POST', body: '{}' });
-  return await response.json();
+  return /** @type {any} */ (await response.json());
 }

@@ -11,11 +11,14 @@ import { compile } from '../compile.mjs';
 import { etcdVersion, startEtcd } from './etcd.mjs';
 import { cpuMs, residentMiB } from './process.mjs';
 import { aThird, compare, interleave, unmeasured } from './rounds.mjs';
+import { isSmoke, scaled } from './scale.mjs';
 import { ordered, PROGRAM, startServer } from './server.mjs';
 
 /** As many as the files take. With them the usual rate is that of a heartbeat every 30 s. */
-const DEVICES = Number(process.env.BENCH_FLEET_DEVICES ?? 10_000);
+const DEVICES = Number(process.env.BENCH_FLEET_DEVICES ?? scaled(10_000));
 const USUAL_RATE = Math.round(DEVICES / 30);
+/** Not scaled: a few heartbeats must be due in it. */
+const USUAL_MS = isSmoke ? 3000 : 15_000;
 const P99_MS_MAX = 100;
 /** The rates that are tried: each is this much higher than the one before. */
 const FIRST_RATE = 500;
@@ -49,10 +52,11 @@ function etcdMissing() {
 
 function rowsOf(found, why) {
   const many = DEVICES.toLocaleString('en');
-  const peers = [
+  const peers = /** @type {const} */ ([
     ['one', 'one instance with etcd'],
     ['three', 'three instances with etcd'],
-  ];
+  ]);
+  /** @type {[figure: string, unit: string, name: string][]} */
   const figures = [
     [`heartbeats with a p99 below ${P99_MS_MAX} ms`, '/s', 'rate'],
     [`p50 at ${USUAL_RATE}/s`, 'ms', 'p50Ms'],
@@ -61,6 +65,7 @@ function rowsOf(found, why) {
     [`CPU a heartbeat at ${USUAL_RATE}/s, all instances`, 'µs', 'cpuUs'],
     [`resident with ${many} devices, all instances`, 'MiB', 'residentMiB'],
   ];
+  /** @type {typeof figures} */
   const own = [
     ['etcd: bytes a device', 'B', 'etcdBytes'],
     ['etcd: CPU a heartbeat, three members', 'µs', 'etcdCpuUs'],
@@ -101,7 +106,7 @@ async function measure({ directory, base, instances, withEtcd }) {
     const pids = servers.map(({ pid }) => pid);
     const cpuOf = async () => ({ own: await sum(pids, cpuMs), etcd: await sum(etcd?.pids ?? [], cpuMs) });
     const before = await cpuOf();
-    const usual = await load(USUAL_RATE, 0, 15_000);
+    const usual = await load(USUAL_RATE, 0, USUAL_MS);
     const after = await cpuOf();
     if (!isGood(usual)) throw new Error(`the usual rate is too much: ${JSON.stringify(usual)}`);
     const memory = {
@@ -113,7 +118,7 @@ async function measure({ directory, base, instances, withEtcd }) {
     return {
       ...usual,
       ...memory,
-      rate: await highestRate((rate) => load(rate, 1000, 3000)),
+      rate: await highestRate((rate) => load(rate, scaled(1000), scaled(3000))),
       cpuUs: perBeatUs('own'),
       etcdCpuUs: perBeatUs('etcd'),
       etcdBytes: (usedBytes - emptyBytes) / DEVICES,

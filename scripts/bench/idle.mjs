@@ -4,17 +4,19 @@
  */
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { cpuMs, orderQueue, writtenBytes } from './process.mjs';
+import { cpuMs, ioOf, orderQueue } from './process.mjs';
 import { compare } from './rounds.mjs';
+import { scaled } from './scale.mjs';
 import { fill, startServer } from './server.mjs';
 
 /** A daemon writes its last page, the file `synced`, 1 s after the last append. */
-const SETTLE_MS = 2000;
+const SETTLE_MS = scaled(2000);
 
 /** Resolves with the rows; the plan is that of rounds.mjs. */
 export async function idle({ rounds, base }) {
-  const idleS = Number(process.env.BENCH_IDLE_S ?? 20);
-  const [empty, held] = [[], []];
+  const idleS = Number(process.env.BENCH_IDLE_S ?? scaled(20));
+  /** @type {Awaited<ReturnType<typeof watch>>[][]} */
+  const [empty = [], held = []] = [[], []];
   for (let round = 0; round < Math.ceil(rounds / 3); round++) {
     const directory = join(base, `idle-${round}`);
     const [one, other] = await Promise.all([
@@ -42,9 +44,9 @@ async function watch(stateDir, queued, idleS) {
   await orderQueue(port, 'hold');
   if (queued > 0) await fill(port, queued);
   await pause(SETTLE_MS);
-  const before = { bytes: await writtenBytes(pid), ms: await cpuMs(pid) };
+  const before = { bytes: (await ioOf(pid)).diskBytes, ms: await cpuMs(pid) };
   await pause(idleS * 1000);
-  const bytes = (await writtenBytes(pid)) - before.bytes;
+  const bytes = (await ioOf(pid)).diskBytes - before.bytes;
   const cpuUsPerS = (((await cpuMs(pid)) - before.ms) * 1000) / idleS;
   await end('SIGKILL');
   return { bytes, cpuUsPerS };

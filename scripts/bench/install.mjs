@@ -17,6 +17,8 @@ export async function install({ base }) {
   const told = execFileSync('du', ['-s', '--apparent-size', '-k', `${directory}/fieldpost-${version}/lib`]);
   await rm(directory, { recursive: true });
   return [
-    compare('production install', 'KiB', [Number.parseInt(told, 10)], undefined, { ownAtMost: KIB_MAX }),
+    compare('production install', 'KiB', [Number.parseInt(String(told), 10)], undefined, {
+      ownAtMost: KIB_MAX,
+    }),
   ];
 }

@@ -6,12 +6,13 @@
  */
 import { postfixDelivers, postfixMissing } from './postfix.mjs';
 import { againstBefore, aThird, before, compare, interleave, unmeasured } from './rounds.mjs';
+import { scaled } from './scale.mjs';
 import { daemonDelivers, NODEMAILER, senderDelivers, startSink } from './senders.mjs';
 
 const LINKS = [
-  { roundTripMs: 20, count: 100 },
-  { roundTripMs: 50, count: 50 },
-  { roundTripMs: 150, count: 30 },
+  { roundTripMs: 20, count: scaled(100) },
+  { roundTripMs: 50, count: scaled(50) },
+  { roundTripMs: 150, count: scaled(30) },
 ];
 
 /** Resolves with the rows; the plan is that of rounds.mjs. */

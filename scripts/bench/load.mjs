@@ -39,13 +39,16 @@ function client() {
     const socket = connect({ port: orders.port, host: '127.0.0.1', noDelay: true });
     let text = '';
     const next = () => {
-      if (over || sent === orders.count) return socket.end();
+      if (over || sent === orders.count) {
+        socket.end();
+        return;
+      }
       sent += 1;
       socket.write(request);
     };
     socket.on('connect', next);
     socket.on('data', (chunk) => {
-      text += chunk.latin1Slice();
+      text += chunk.toString('latin1');
       const length = lengthOf(text);
       if (length === 0) return;
       text = text.slice(length);

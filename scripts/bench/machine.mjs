@@ -44,12 +44,13 @@ function sqliteVersion() {
 
 function told(program, ...args) {
   try {
-    const options = {
+    return execFileSync(program, args, {
       encoding: 'utf8',
       cwd: `${ROOT}scripts/bench/peers`,
       stdio: ['ignore', 'pipe', 'ignore'],
-    };
-    return execFileSync(program, args, options).trim().replace(/\s+/g, ' ');
+    })
+      .trim()
+      .replace(/\s+/g, ' ');
   } catch {
     return 'unknown';
   }

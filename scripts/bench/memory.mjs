@@ -3,10 +3,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { residentMiB } from './process.mjs';
 import { startRelay } from './relay.mjs';
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
+import { scaled } from './scale.mjs';
 import { load, startServer } from './server.mjs';
 
-const REQUESTS = 10_000;
-const SETTLE_MS = 1000;
+const REQUESTS = scaled(10_000);
+const SETTLE_MS = scaled(1000);
 
 /** Resolves with the rows. */
 export async function memory(plan) {

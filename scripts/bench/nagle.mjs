@@ -3,6 +3,7 @@
  * sender has acknowledged the first one, and the sender delays acknowledgements by up to 40 ms.
  */
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
+import { scaled } from './scale.mjs';
 import {
   compiledSession,
   daemonDelivers,
@@ -12,7 +13,7 @@ import {
   startSink,
 } from './senders.mjs';
 
-const MAILS = 500;
+const MAILS = scaled(500);
 // A sender that waits at each mail sends fewer.
 const LIMIT_MS = 5000;
 

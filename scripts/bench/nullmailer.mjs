@@ -3,6 +3,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { remembered } from './children.mjs';
 
 const MAIL = `From: bench@example.com\nTo: john@example.com\nSubject: Load\n\n${'x'.repeat(1024)}\n`;
 
@@ -10,7 +11,8 @@ const MAIL = `From: bench@example.com\nTo: john@example.com\nSubject: Load\n\n${
 export async function unpackNullmailer(directory) {
   const programs = join(directory, 'nullmailer');
   await mkdir(programs, { recursive: true });
-  const run = (...[program, ...args]) => execFileSync(program, args, { cwd: programs, stdio: 'pipe' });
+  const run = (/** @type {string} */ program, /** @type {string[]} */ ...args) =>
+    execFileSync(program, args, { cwd: programs, stdio: 'pipe' });
   try {
     run(
       'apt-get',
@@ -23,6 +25,7 @@ export async function unpackNullmailer(directory) {
       'nullmailer',
     );
     const archive = (await readdir(programs)).find((name) => name.endsWith('.deb'));
+    if (!archive) throw new Error('nothing was downloaded');
     run('dpkg-deb', '-x', archive, '.');
     // With the set-user-id bit it would use the queue of the machine.
     await chmod(join(programs, 'usr/sbin/nullmailer-queue'), 0o755);
@@ -37,17 +40,19 @@ export async function startNullmailer(programs, directory, relayPort) {
   const path = (name) => join(directory, name);
   for (const name of ['conf', 'queue/queue', 'queue/tmp', 'queue/failed'])
     await mkdir(path(name), { recursive: true });
-  for (const [name, target] of [
+  for (const [name, target] of /** @type {const} */ ([
     ['bin', 'usr/bin'],
     ['sbin', 'usr/sbin'],
     ['protocols', 'usr/lib/nullmailer'],
-  ])
+  ]))
     await symlink(join(programs, target), path(name));
   execFileSync('mkfifo', [path('queue/trigger')]);
   await writeFile(path('mailname'), 'bench.example\n');
   await writeFile(path('conf/remotes'), `127.0.0.1 smtp port=${relayPort}\n`);
   const env = { ...process.env, NULLMAILER_TEST_PREFIX: directory };
-  const sender = spawn(path('sbin/nullmailer-send'), { env, stdio: ['ignore', 'pipe', 'ignore'] });
+  const sender = remembered(
+    spawn(path('sbin/nullmailer-send'), { env, stdio: ['ignore', 'pipe', 'ignore'] }),
+  );
   const ended = once(sender, 'close');
   // Its first line: it listens to its trigger.
   await once(sender.stdout, 'data');

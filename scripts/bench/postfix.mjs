@@ -5,8 +5,9 @@ import { existsSync } from 'node:fs';
 import { chmod, chown, mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { remembered } from './children.mjs';
 import { openMailer } from './mailer.mjs';
-import { freePort } from './server.mjs';
+import { freePort } from './port.mjs';
 
 const MASTER = '/usr/lib/postfix/sbin/master';
 const QUEUES =
@@ -14,7 +15,7 @@ const QUEUES =
 
 /** Why Postfix cannot be measured here, or null. */
 export function postfixMissing() {
-  if (process.getuid() !== 0) return 'it needs root';
+  if (process.getuid?.() !== 0) return 'it needs root';
   return existsSync(MASTER) ? null : 'it is not installed';
 }
 
@@ -30,7 +31,9 @@ export function postfixVersion() {
 export async function startPostfix(directory, relayPort, { defers = false } = {}) {
   const port = await freePort();
   await layOut(directory, port, relayPort, defers);
-  const master = spawn(MASTER, ['-c', join(directory, 'etc'), '-d'], { stdio: 'ignore', detached: true });
+  const master = remembered(
+    spawn(MASTER, ['-c', join(directory, 'etc'), '-d'], { stdio: 'ignore', detached: true }),
+  );
   const ended = once(master, 'exit');
   while (!(await isReady(port))) {
     if (master.exitCode !== null) throw new Error(`Postfix ended with ${master.exitCode}`);
@@ -41,7 +44,7 @@ export async function startPostfix(directory, relayPort, { defers = false } = {}
     flush: () => execFileSync('/usr/sbin/postqueue', ['-c', join(directory, 'etc'), '-f']),
     end: async () => {
       // All its programs are in the group of the master.
-      process.kill(-master.pid, 'SIGTERM');
+      if (master.pid) process.kill(-master.pid, 'SIGTERM');
       await ended;
     },
   };

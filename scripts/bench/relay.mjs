@@ -1,5 +1,7 @@
 /** A mail relay that accepts and drops all mail. It knows as much SMTP as a delivery needs, pipelined or not. */
+import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { portOf } from './port.mjs';
 
 /**
  * Listens on a free loopback port; `onMessage` is called after each final dot was answered. It answers commands that arrive
@@ -8,7 +10,7 @@ import { createServer } from 'node:net';
  */
 export async function startRelay(onMessage = () => {}, { nagle = false } = {}) {
   const server = createServer({ noDelay: !nagle }, (socket) => serve(socket, onMessage, nagle));
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
   const sockets = new Set();
   server.on('connection', (socket) => {
     sockets.add(socket);
@@ -18,7 +20,7 @@ export async function startRelay(onMessage = () => {}, { nagle = false } = {}) {
     server.close();
     for (const socket of sockets) socket.destroy();
   };
-  return { port: server.address().port, close };
+  return { port: portOf(server), close };
 }
 
 function serve(socket, onMessage, nagle) {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { compile } from '../compile.mjs';
+import { remembered } from './children.mjs';
 import { cpuMs, orderQueue } from './process.mjs';
 import { fill, startServer } from './server.mjs';
 
@@ -70,10 +71,15 @@ export async function senderDelivers(sender, sink, orders) {
     pathOf('./sending.mjs'),
     JSON.stringify({ sender, port: sink.port, lots: sink.lots, ...orders }),
   ]);
-  const arrived = [];
-  for (const _ of sink.lots) arrived.push(await sink.lot());
-  const told = JSON.parse((await sent).stdout);
-  return arrived.map((lot, at) => ({ ...told[at], ...lot }));
+  const arrived = (async () => {
+    const lots = [];
+    for (const _ of sink.lots) lots.push(await sink.lot());
+    return lots;
+  })();
+  // Both at once: of a sender that fails nothing arrives.
+  const [{ stdout }, lots] = await Promise.all([sent, arrived]);
+  const told = JSON.parse(stdout);
+  return lots.map((lot, at) => ({ ...told[at], ...lot }));
 }
 
 function sumOf(numbers) {
@@ -82,13 +88,13 @@ function sumOf(numbers) {
 
 /** Our session as the daemon's program has it, in one file: a sender of sending.mjs. */
 export async function compiledSession(directory) {
-  await compile(pathOf('./session.mjs'), directory);
+  await compile(pathOf('./session.ts'), directory);
   return join(directory, 'session.cjs');
 }
 
 /** A script in a process of its own, which first reports its port. */
 async function forked(script, orders) {
-  const child = fork(pathOf(script), [JSON.stringify(orders)]);
+  const child = remembered(fork(pathOf(script), [JSON.stringify(orders)]));
   const [port] = await once(child, 'message');
   return { child, port, end: () => child.kill() };
 }

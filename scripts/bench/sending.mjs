@@ -25,7 +25,7 @@ const lines = Buffer.from(`${'x'.repeat(78)}\r\n`.repeat(800));
 
 /** A message in pieces as large as those of a file's stream; always the same bytes. */
 async function* content() {
-  for (let left = streamedBytes; left > 0; left -= lines.length) yield lines.subarray(0, left);
+  for (let left = streamedBytes ?? 0; left > 0; left -= lines.length) yield lines.subarray(0, left);
 }
 
 /** The file as the store knows it; read in pieces, so that it costs no memory that is counted. */

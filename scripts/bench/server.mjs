@@ -3,14 +3,18 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { get } from 'node:http';
-import { createServer } from 'node:net';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { remembered } from './children.mjs';
+import { freePort } from './port.mjs';
+import { scaled } from './scale.mjs';
 
-/** The built program. */
-export const PROGRAM = fileURLToPath(new URL('../../build/dist/main.cjs', import.meta.url));
-const WARM_UP_REQUESTS = 5000;
+/** The built program, or that of another build in BENCH_PROGRAM. */
+export const PROGRAM =
+  process.env.BENCH_PROGRAM ?? fileURLToPath(new URL('../../build/dist/main.cjs', import.meta.url));
+const WARM_UP_REQUESTS = scaled(5000);
 const BENCH = fileURLToPath(new URL('.', import.meta.url));
+/** @type {(writeBytes: number) => Starter} */
 const busboy = (writeBytes) => (port, stateDir) => ({
   args: [`${BENCH}peers/busboy.mjs`],
   env: { PORT: String(port), STATE_DIR: stateDir, WRITE_BYTES: String(writeBytes) },
@@ -18,31 +22,52 @@ const busboy = (writeBytes) => (port, stateDir) => ({
 const INSTALLED = '/usr/lib/fieldpost/build/dist/main.cjs';
 const LAUNCHER = readFileSync(new URL('../../build/fieldpost', import.meta.url), 'utf8');
 if (!LAUNCHER.includes(INSTALLED)) throw new Error(`build/fieldpost does not start ${INSTALLED}`);
-/** The daemon in this file, started by the script of the packages, with its paths replaced. */
-const daemonIn = (program) => (port, stateDir, relayPort) => ({
-  program: '/bin/sh',
-  args: [
-    '-c',
-    LAUNCHER.replaceAll(INSTALLED, program).replaceAll(dirname(INSTALLED), dirname(program)),
-    'fieldpost',
-    'run',
-  ],
-  env: {
-    // The script calls node by its name.
-    PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
-    FIELDPOST_LISTEN: `127.0.0.1:${port}`,
-    FIELDPOST_STATE_DIR: stateDir,
-    FIELDPOST_FROM: 'bench@example.com',
-    // The figures ask for more in the queue than a device is allowed by default.
-    FIELDPOST_MAX_QUEUE: '1000000',
-    FIELDPOST_MAX_SPOOL: '4GiB',
-    FIELDPOST_MAX_MESSAGE: '1GiB',
-    ...(relayPort && { FIELDPOST_RELAY: `smtp://127.0.0.1:${relayPort}?tls=never` }),
-  },
-});
+
+/**
+ * How a server is started: the program, that of Node.js by default, its arguments and its environment.
+ * @typedef {(port: number, stateDir: string, relayPort?: number) =>
+ *   {program?: string, args: string[], env: Record<string, string>}} Starter
+ * @typedef {{
+ *   port: number,
+ *   pid: number,
+ *   firstAnswerMs: number,
+ *   stdout: import('node:stream').Readable,
+ *   end: (signal?: NodeJS.Signals) => Promise<void>,
+ * }} Server
+ * @typedef {'fieldpost' | 'before' | 'bare' | 'busboy' | 'busboyLarge' | 'sqlite'} Kind
+ */
+
+/**
+ * The daemon in this file, started by the script of the packages, with its paths replaced; `flags` are those of Node.js.
+ * @type {(program: string, flags?: string[]) => Starter}
+ */
+export const daemonIn =
+  (program, flags = []) =>
+  (port, stateDir, relayPort) => ({
+    program: '/bin/sh',
+    args: [
+      '-c',
+      LAUNCHER.replaceAll(INSTALLED, program).replace('exec node', ['exec node', ...flags].join(' ')),
+      'fieldpost',
+      'run',
+    ],
+    env: {
+      // The script calls node by its name.
+      PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
+      FIELDPOST_LISTEN: `127.0.0.1:${port}`,
+      FIELDPOST_STATE_DIR: stateDir,
+      FIELDPOST_FROM: 'bench@example.com',
+      // The figures ask for more in the queue than a device is allowed by default.
+      FIELDPOST_MAX_QUEUE: '1000000',
+      FIELDPOST_MAX_SPOOL: '4GiB',
+      FIELDPOST_MAX_MESSAGE: '1GiB',
+      ...(relayPort && { FIELDPOST_RELAY: `smtp://127.0.0.1:${relayPort}?tls=never` }),
+    },
+  });
+/** @type {Record<Kind, Starter>} */
 const KINDS = {
   fieldpost: daemonIn(PROGRAM),
-  before: (...given) => daemonIn(process.env.BENCH_BEFORE)(...given),
+  before: daemonIn(process.env.BENCH_BEFORE ?? ''),
   bare: (port, stateDir) => ({
     args: [`${BENCH}peers/bare.mjs`],
     env: { PORT: String(port), STATE_DIR: stateDir },
@@ -61,17 +86,28 @@ const KINDS = {
 };
 
 /**
- * Starts a server of a kind, or one of a function as above; resolves at its first answer. `firstAnswerMs`
- * counts from the start of its process.
+ * Starts a server of a kind, or by a starter of its own; resolves at its first answer. `firstAnswerMs` counts from the start
+ * of its process.
+ * @param {Kind | Starter} kind
+ * @param {string} stateDir
+ * @param {number} [relayPort]
+ * @returns {Promise<Server>}
  */
 export async function startServer(kind, stateDir, relayPort) {
   const port = await freePort();
-  const { program = process.execPath, args, env } = (KINDS[kind] ?? kind)(port, stateDir, relayPort);
+  const {
+    program = process.execPath,
+    args,
+    env,
+  } = (typeof kind === 'string' ? KINDS[kind] : kind)(port, stateDir, relayPort);
   const began = performance.now();
-  const child = spawn(program, args, {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
+  const child = remembered(
+    spawn(program, args, {
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    }),
+  );
+  child.stdout.resume();
   let complaint = '';
   child.stderr.on('data', (chunk) => {
     complaint = (complaint + chunk).slice(-2000);
@@ -82,18 +118,24 @@ export async function startServer(kind, stateDir, relayPort) {
   }
   return {
     port,
-    pid: child.pid,
+    pid: child.pid ?? 0,
+    stdout: child.stdout,
     firstAnswerMs: performance.now() - began,
-    end: async (signal = 'SIGTERM') => {
+    end: async (/** @type {NodeJS.Signals} */ signal = 'SIGTERM') => {
       child.kill(signal);
       await exited;
     },
   };
 }
 
-/** Posts to a server from another process; resolves with the number of accepted requests and the ms it took. */
+/**
+ * Posts to a server from another process; resolves with the number of accepted requests and the ms it took.
+ * @param {number} port
+ * @param {{connections?: number, batch?: number, warmMs?: number, ms?: number, count?: number}} orders
+ * @returns {Promise<{accepted: number, ms: number}>}
+ */
 export function load(port, orders) {
-  const all = { port, connections: 1, plainBytes: 1024, batch: 1, warmMs: 300, ...orders };
+  const all = { port, connections: 1, plainBytes: 1024, batch: 1, warmMs: scaled(300), ...orders };
   return ordered(`${BENCH}load.mjs`, all);
 }
 
@@ -123,16 +165,6 @@ export function warmUp(port) {
 export function fill(port, count) {
   const batch = count < 1000 ? 10 : 100;
   return load(port, { batch, count: Math.ceil(count / batch) });
-}
-
-/** A TCP port of loopback that is free now. */
-export async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 /** Asks once for an answer. A refused connection takes less than a millisecond, so the caller tries again at once. */

@@ -13,7 +13,7 @@ let beganMs = 0;
 let lastMs = 0;
 
 function report() {
-  process.send({ count, ms: lastMs - beganMs });
+  process.send?.({ count, ms: lastMs - beganMs });
   missing = lots.shift();
   count = 0;
   beganMs = lastMs;
@@ -32,4 +32,4 @@ const { port } = await startRelay(
   },
   { nagle },
 );
-process.send(port);
+process.send?.(port);

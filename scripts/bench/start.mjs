@@ -8,10 +8,12 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { residentMiB } from './process.mjs';
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
+import { scaled } from './scale.mjs';
 import { fill, startServer } from './server.mjs';
 
+/** Not scaled: fewer need no checkpoint. */
 const QUEUED = 10_000;
-const SETTLE_MS = 1000;
+const SETTLE_MS = scaled(1000);
 const STEP = 100;
 /** How long a checkpoint takes at most. */
 const CHECKPOINT_MS = 100;
@@ -39,8 +41,8 @@ export async function start(plan) {
     again: first('fieldpost', ours.again, resident.again),
     stopped: first('fieldpost', stopped, resident.stopped),
     killed: first('fieldpost', ours.killed, resident.killed),
-    ...before((kind) => first(kind, theirs.again)),
-    ...before((kind) => first(kind, theirs.killed, resident.killedBefore), 'killedBefore'),
+    ...before((kind) => first(kind, theirs?.again)),
+    ...before((kind) => first(kind, theirs?.killed, resident.killedBefore), 'killedBefore'),
   });
   const bare = { name: 'bare', numbers: found.bare };
   const empty = { name: 'ours, empty', numbers: found.again };

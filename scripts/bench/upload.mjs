@@ -4,9 +4,10 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { peakMiB } from './process.mjs';
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
+import { scaled } from './scale.mjs';
 import { startServer } from './server.mjs';
 
-const BYTES = 200_000_000;
+const BYTES = scaled(200_000_000);
 const UPLOADING = fileURLToPath(new URL('./uploading.mjs', import.meta.url));
 const run = promisify(execFile);
 

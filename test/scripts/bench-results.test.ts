@@ -2,7 +2,7 @@ import t from 'tap';
 // @ts-expect-error: a script without types.
 import { markdownOf, pageOf } from '../../scripts/bench/results.mjs';
 // @ts-expect-error: a script without types.
-import { compare, unmeasured } from '../../scripts/bench/rounds.mjs';
+import { compare, faultOf, unmeasured } from '../../scripts/bench/rounds.mjs';
 
 const peer = { name: 'peer', numbers: [50, 100, 200] };
 
@@ -23,3 +23,15 @@ t.test('the page is the same for the same figures', async (t) => {
   t.match(pageOf(run), /- CPU: 2 × x\n\n## idle\n\n.+\n\n\| figure /);
   t.equal(pageOf(run), pageOf(run));
 });
+
+t.test(
+  'a smoke run finds a figure that is no number, and a peer that is missing where it can be had',
+  async (t) => {
+    const missing = unmeasured('rate', '/s', [1], 'Postfix', 'it is not installed');
+    t.equal(faultOf(compare('rate', '/s', [1], peer), true), null);
+    t.equal(faultOf(compare('rate', '/s', [Number.NaN], peer), true), 'rate: not a number');
+    t.equal(faultOf(compare('rate', '/s', [], peer), true), 'rate: not a number');
+    t.equal(faultOf(missing, true), 'rate: Postfix not measured: it is not installed');
+    t.equal(faultOf(missing, false), null);
+  },
+);

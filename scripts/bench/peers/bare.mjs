@@ -7,7 +7,7 @@ import { mkdir, open } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { crc32 } from 'node:zlib';
 
-const { PORT, STATE_DIR } = process.env;
+const { PORT, STATE_DIR = '' } = process.env;
 const SEGMENT_BYTES = 2 ** 20;
 await mkdir(STATE_DIR, { recursive: true });
 

@@ -9,7 +9,7 @@ import { createServer } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import busboy from 'busboy';
 
-const { PORT, STATE_DIR, WRITE_BYTES } = process.env;
+const { PORT, STATE_DIR = '', WRITE_BYTES } = process.env;
 await mkdir(STATE_DIR, { recursive: true });
 let number = 0;
 
@@ -22,7 +22,10 @@ async function store(content) {
 }
 
 createServer((request, response) => {
-  if (request.method === 'GET') return response.end('ok');
+  if (request.method === 'GET') {
+    response.end('ok');
+    return;
+  }
   const works = [];
   const parser = busboy({ headers: request.headers })
     .on('file', (_name, content) => works.push(store(content)))

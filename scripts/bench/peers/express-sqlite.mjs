@@ -7,7 +7,7 @@ import Database from 'better-sqlite3';
 import express from 'express';
 import nodemailer from 'nodemailer';
 
-const { PORT, STATE_DIR, RELAY_PORT } = process.env;
+const { PORT, STATE_DIR = '', RELAY_PORT } = process.env;
 mkdirSync(STATE_DIR, { recursive: true });
 const database = new Database(`${STATE_DIR}/queue.db`);
 database.pragma('journal_mode = WAL');
