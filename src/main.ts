@@ -26,7 +26,7 @@ import { fileSystemBytes, listNames, readText, stdinKind, systemDisk } from './s
 import { systemLock } from './system/lock.js';
 import { createLog, type Log } from './system/log.js';
 import { machineNow } from './system/machine.js';
-import { garbageCollector, keepHeapSmall, memoryLimit } from './system/memory.js';
+import { garbageCollector, keepHeapSmall, memoryLimit, youngGenerationCap } from './system/memory.js';
 import { watchNetwork } from './system/network-watch.js';
 import { writeNew } from './system/new-file.js';
 import { peerUid } from './system/peer.js';
@@ -140,6 +140,11 @@ function createSystem(running: Readonly<Running>): System {
     write: standardOutput.write,
     wallMs: () => clock.wallMs(),
   });
+  const [collect, capYoungGeneration] = [garbageCollector('major'), youngGenerationCap()];
+  const afterCheckpoint = (bytes: number) => {
+    collect(bytes);
+    void capYoungGeneration();
+  };
   return {
     disk: systemDisk(),
     clock,
@@ -152,7 +157,7 @@ function createSystem(running: Readonly<Running>): System {
     connect: createConnect({ clock }),
     memoryBytes: memoryLimit(process.constrainedMemory() ?? 0, totalmem()),
     streamed: garbageCollector('minor'),
-    dropped: garbageCollector('major'),
+    dropped: afterCheckpoint,
     watchNetwork: (onChange, isOffline) => watchNetwork(onChange, { clock, random: Math.random, isOffline }),
     handed: handedOver(process.env, process.pid),
     settingsFault: () => running.fault,

@@ -95,8 +95,12 @@ export class Budget {
 
   /** By how much `asked` exceeds the limits; zero and negative amounts fit. */
   excess(asked: Room, isUrgent: boolean): Room {
-    const used = plus(roomUsed(this.#stored), this.#reserved);
-    return plus(plus(used, asked), negative(this.#maxFor(isUrgent)));
+    const [used, reserved, max] = [roomUsed(this.#stored), this.#reserved, this.#maxFor(isUrgent)];
+    return {
+      count: used.count + reserved.count + asked.count - max.count,
+      bytes: used.bytes + reserved.bytes + asked.bytes - max.bytes,
+      memoryBytes: used.memoryBytes + reserved.memoryBytes + asked.memoryBytes - max.memoryBytes,
+    };
   }
 
   /** Bytes of memory neither used nor reserved; negative after a restart with a smaller limit. */
@@ -106,8 +110,8 @@ export class Budget {
 
   /** How many bytes must be freed before `askedBytes` fit. */
   missing(askedBytes: number, isUrgent: boolean): number {
-    const { bytes } = this.excess({ ...NOTHING, bytes: askedBytes }, isUrgent);
-    return Math.max(bytes, this.space.excess(this.#reserved.bytes + askedBytes));
+    const bytes = this.#reserved.bytes + askedBytes;
+    return Math.max(this.#stored.usedBytes + bytes - this.#maxFor(isUrgent).bytes, this.space.excess(bytes));
   }
 
   /**

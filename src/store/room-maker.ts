@@ -58,6 +58,7 @@ export class RoomMaker {
   get inTheWay(): string[] {
     const { state } = this.#options.ledger;
     const { kept, weights } = state;
+    if (kept.size === 0) return [];
     const excess = this.#options.budget.excess(NOTHING, true);
     let count = excess.count + kept.size;
     let memoryBytes = excess.memoryBytes + weights.kept;
