@@ -3,6 +3,7 @@
  * devices speak, fall silent and return. Nobody is told of a device that spoke, everybody of one that did not. News are told
  * twice only if the first teller was killed or cut off.
  */
+// A process of its own: it takes long.
 import t from 'tap';
 import { CLOUD_GRACE_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';

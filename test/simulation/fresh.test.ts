@@ -1,4 +1,5 @@
 /** Worlds that nobody has lived before. Their seed is printed; scripts/simulate lives any of them again. */
+// A process of its own: it takes long.
 import t from 'tap';
 import { testSeed } from '../support/random.js';
 import { IS_LONG, simulation } from './simulation.js';

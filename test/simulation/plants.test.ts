@@ -1,4 +1,5 @@
 /** Proof that simulated worlds find faults: planted ones, and those that were mended. See plants.mjs and regressions.ts. */
+// A process of its own: it takes long.
 import t from 'tap';
 import { testSeed } from '../support/random.js';
 import { REGRESSIONS } from './regressions.js';

@@ -2,6 +2,7 @@
  * Simulated worlds, the same at each run, and what scripts/simulate promises of itself. It lives fresh ones.
  * plants.test.ts shows that worlds find faults.
  */
+// A process of its own: it takes long.
 import t from 'tap';
 import { REGRESSIONS } from './regressions.js';
 import { IS_LONG, simulation } from './simulation.js';

@@ -1,4 +1,5 @@
 /** A start leaves the messages of a snapshot unread until somebody asks, and nobody can tell. */
+// A process of its own: it takes long.
 import { Buffer } from 'node:buffer';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
