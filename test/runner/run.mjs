@@ -36,10 +36,18 @@ const files = process.argv.slice(2);
 const seed = process.env.FIELDPOST_TEST_SEED ?? String(Math.floor(Math.random() * 2 ** 32));
 const env = { ...process.env, FIELDPOST_TEST_SEED: seed };
 console.log(`test: FIELDPOST_TEST_SEED=${seed}`);
-const total = { files: files.length, done: 0, passed: 0, failed: 0, skipped: 0 };
+const waiting = roomsOf(files);
+const total = {
+  files: files.length,
+  done: 0,
+  passed: 0,
+  failed: 0,
+  skipped: 0,
+  processes: waiting.length,
+  ended: 0,
+};
 const failures = [];
 const progress = createProgress(total);
-const waiting = roomsOf(files);
 await Promise.all(Array.from({ length: JOBS }, work));
 progress.end();
 
@@ -73,6 +81,7 @@ async function work() {
     };
     const tell = (file, verdict) => report(file, verdict, (performance.now() - startedMs) / 1000, room);
     await run(room, { begin, tell });
+    total.ended += 1;
   }
 }
 
