@@ -8,7 +8,7 @@ import { REGRESSIONS } from './regressions.js';
 import { IS_LONG, simulation } from './simulation.js';
 
 /** Run twice. */
-const SAME = IS_LONG ? 200 : 20;
+const SAME = IS_LONG ? 100 : 10;
 
 t.test('worlds keep every promise; a seed is one history, whichever process runs it', async (t) => {
   const run = await simulation(t);
