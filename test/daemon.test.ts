@@ -1,4 +1,5 @@
 /** The composition root on a real disk and real sockets: it starts whole or not at all, and stops in order. */
+// A process of its own: it takes long.
 import { randomBytes } from 'node:crypto';
 import { open, readdir, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';

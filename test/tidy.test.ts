@@ -2,6 +2,7 @@
  * The rules of the house, held against the tree. Each rule says why it is there, and is tried on planted
  * offences before it is trusted with the tree itself.
  */
+// A process of its own: it takes long.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';

@@ -2,6 +2,7 @@
  * Random and mutilated HTTP: none is answered 500, nothing hangs, and the store has exactly the messages that
  * were answered with 202. FIELDPOST_TEST_LONG=1 makes it long, FIELDPOST_TEST_SEED repeats a run.
  */
+// A process of its own: it takes long.
 import { test } from 'tap';
 import { SECOND_MS } from '../../src/limits.js';
 import { EMAIL, MESSAGES, type RawClient, type TestApi } from '../support/api.js';

@@ -3,6 +3,7 @@
  * accepted is, octet by octet, what a strict reader of the whole body finds. FIELDPOST_TEST_LONG=1 makes it long,
  * FIELDPOST_TEST_SEED repeats a run.
  */
+// A process of its own: it takes long.
 import { type Test, test } from 'tap';
 import { MESSAGES, requestText, type TestApi } from '../support/api.js';
 import {

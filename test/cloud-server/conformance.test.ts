@@ -1,4 +1,5 @@
 /** The conformance suite: the reference cloud holds every point, and each planted fault breaks just its own. */
+// A process of its own: it takes long.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';

@@ -6,6 +6,7 @@
  * An instance that is cut off loses the heartbeats that it took, and refuses others. Nothing but chance leads a device to
  * another one: there is no load balancer here that avoids it. So what a device says to such an instance does not count.
  */
+// A process of its own: it takes long.
 import t from 'tap';
 import { CLOUD_GRACE_MS, FLEET_STALE_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { type Call, DELAYS, FleetWorld } from '../support/fleet-world.js';

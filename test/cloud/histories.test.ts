@@ -3,6 +3,7 @@
  * They have lost requests and answers, power cuts, damage, a cloud that loses its document or restores a backup, stray
  * 404s, another cloud, and another URL of the same cloud.
  */
+// A process of its own: it takes long.
 import t from 'tap';
 import { IS_LONG, simulation } from '../simulation/simulation.js';
 import { testSeed } from '../support/random.js';

@@ -1,4 +1,5 @@
 /** The link on a clock that stands still: every transition, the week offline, what the cloud may ask for, the fleet. */
+// A process of its own: it takes long.
 import t from 'tap';
 import { CloudError, type HeartbeatAnswer, type HeartbeatReport } from '../../src/cloud/client.js';
 import { Link, type LinkOptions } from '../../src/cloud/link.js';

@@ -1,3 +1,4 @@
+// A process of its own: it takes long.
 import t from 'tap';
 import type { Ending } from '../../src/delivery/smtp/reply.js';
 import { openSession } from '../../src/delivery/smtp/smtp-session.js';

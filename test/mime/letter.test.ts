@@ -2,6 +2,7 @@
  * What letters become on the wire, and that two independent parsers, postal-mime and Python's email package,
  * read them back to exactly what was posted.
  */
+// A process of its own: it takes long.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import PostalMime from 'postal-mime';

@@ -113,6 +113,8 @@ export class History {
     await this.#begin();
     if (this.#chance.is(0.5)) await this.#deliver();
     device.relay.isRoomy = false;
+    // On a busy machine each cut may come before the answer to an edit: one is answered before the first.
+    while (this.#book.edits === 0) await this.#book.edit();
     const working = Array.from({ length: PROGRAMS }, async () => {
       while (device.isOn) await this.#programs.act();
     });

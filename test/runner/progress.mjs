@@ -4,10 +4,10 @@
 const REWRITE_MS = 500;
 const REPEAT_MS = 15_000;
 
-/** `, about 3 min left`; empty while too few files have ended to tell. */
-export function leftInWords(done, files, seconds) {
-  if (done * 10 < files || done === files) return '';
-  const leftS = (seconds / done) * (files - done);
+/** `, about 3 min left`; empty while too few of `all` processes have ended to tell. */
+export function leftInWords(done, all, seconds) {
+  if (done * 10 < all || done === all) return '';
+  const leftS = (seconds / done) * (all - done);
   return `, about ${leftS < 90 ? `${Math.ceil(leftS / 10) * 10} s` : `${Math.round(leftS / 60)} min`} left`;
 }
 
@@ -21,9 +21,9 @@ export function createProgress(total) {
   const line = () => {
     const seconds = Math.round((performance.now() - startedMs) / 1000);
     const now = [...running].map((file) => file.replace(/^test\//, '').replace(/\.test\.ts$/, ''));
-    const { files, done, passed, failed } = total;
+    const { files, done, passed, failed, processes, ended } = total;
     const counts = `${done} of ${files} files, ${passed} passed, ${failed} failed, ${seconds} s`;
-    const left = leftInWords(done, files, seconds);
+    const left = leftInWords(ended, processes, seconds);
     return `${counts}${left}${now.length === 0 ? '' : `; now ${now.join(', ')}`}`;
   };
   const show = () => {

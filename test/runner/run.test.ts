@@ -1,3 +1,4 @@
+// A process of its own: it takes long.
 import { spawnSync } from 'node:child_process';
 import { relative } from 'node:path';
 import t, { type Test } from 'tap';
@@ -32,8 +33,11 @@ function run(t: Test, texts: Readonly<Record<string, string>>, settings: NodeJS.
   return { stdout, lines, last: lines.at(-1), status, failed: failed.sort() };
 }
 
-/** A test file that prints this TAP. */
-const tap = (text: string) => `console.log(${JSON.stringify(`TAP version 14\n${text}`)});`;
+/** The line of a file that shares its process with no other. */
+const OWN = '// A process of its own: it is a test of that.\n';
+
+/** A test file that prints this TAP itself. */
+const tap = (text: string) => `${OWN}console.log(${JSON.stringify(`TAP version 14\n${text}`)});`;
 
 t.test('the runner counts innermost tests, not assertions', async (t) => {
   const { last, status } = run(t, {
@@ -104,13 +108,13 @@ t.test('a file fails that has no test, dies outside of one, or stops early', asy
   const ONE = 'ok 1 - a\n1..1';
   const cases = {
     'no-test': tap('1..0 # no tests found'),
-    nothing: '',
+    nothing: OWN,
     died: `${tap(ONE)} process.exitCode = 3;`,
     killed: `${tap(ONE)} setTimeout(() => {}, 9999); process.kill(process.pid, 'SIGKILL');`,
     threw: `${tap(ONE)} throw new Error('the words of the error');`,
     'cut-short': tap('ok 1 - a'),
     'given-up': tap('Bail out! no memory'),
-    'not-compiled': 'const a = ;',
+    'not-compiled': `${OWN}const a = ;`,
   };
   const { stdout, last, failed, status } = run(t, cases);
   t.same(failed, Object.keys(cases).sort());
@@ -126,10 +130,9 @@ t.test('the runner ends a file that hangs, and waits for no process left behind'
   const { stdout, failed, last } = run(
     t,
     {
-      awaits:
-        "import t from 'tap'; setInterval(() => {}, 999); t.test('for ever', () => new Promise(() => {}));",
-      silent: "console.log('TAP version 14\\nok 1 - a'); setInterval(() => {}, 999);",
-      leaves: `import { spawn } from 'node:child_process';
+      awaits: `${OWN}import t from 'tap'; setInterval(() => {}, 999); t.test('for ever', () => new Promise(() => {}));`,
+      silent: `${tap('ok 1 - a')} setInterval(() => {}, 999);`,
+      leaves: `${OWN}import { spawn } from 'node:child_process';
         spawn('sleep', ['30'], { stdio: 'inherit', detached: true }).unref();
         ${tap('ok 1 - a\n1..1')}`,
     },
@@ -154,3 +157,78 @@ t.test('teardowns run before the directory of a test is removed', async (t) => {
   });
   t.equal(last, '1 passed, 0 failed', stdout);
 });
+
+/** Test files that share a process. */
+const room = (texts: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, `import t from 'tap';\n${text}`]));
+const PASSES = "t.test('passes', async (t) => t.pass());";
+
+t.test(
+  'the files of a directory share a process, and each has its own tests, directory and teardown',
+  async (t) => {
+    const { stdout, last, status, lines } = run(
+      t,
+      room({
+        a: `globalThis.pids = [process.pid];
+        t.teardown(() => globalThis.pids.push('a has ended'));
+        t.test('a', async (t) => t.ok(t.testdir()));
+        t.test('b', async (t) => t.ok(t.testdir()));`,
+        b: `const seen = globalThis.pids;
+        t.test('a', async (t) => t.same([seen, t.testdirName.endsWith('-b-a')], [[process.pid, 'a has ended'], true]));`,
+        bare: 't.equal(1, 1); t.equal(2, 2);',
+        own: `${OWN}t.test('alone', async (t) => t.equal(globalThis.pids, undefined));`,
+      }),
+    );
+    t.equal(last, '6 passed, 0 failed', stdout);
+    t.equal(status, 0);
+    const told = lines.flatMap(
+      (line) => /^ok {3}\S+\/(\w+)\.test\.ts \((\d) passed/.exec(line)?.slice(1).join() ?? [],
+    );
+    t.same(told.sort(), ['a,2', 'b,1', 'bare,2', 'own,1']);
+  },
+);
+
+t.test('a failure among files that share a process names its file and both commands', async (t) => {
+  const { failed, last, lines, stdout } = run(
+    t,
+    room({
+      a: PASSES,
+      b: "t.test('b', async (t) => { console.error('a complaint'); t.equal(1, 2); });",
+      c: "throw new Error('the words of the error');",
+      d: 'void 0;',
+      e: PASSES,
+    }),
+  );
+  t.same(failed, ['b', 'c', 'd']);
+  t.equal(last, '2 passed, 3 failed', stdout);
+  t.match(stdout, /the words of the error/);
+  t.match(stdout, /! a complaint/);
+  const commands = lines.filter((line) => / again.*\/b\.test\.ts$/.test(line)).slice(0, 2);
+  t.match(commands[0], /^ {5}again: .* bash scripts\/test \S+\/b\.test\.ts$/);
+  t.match(commands[1], /^ {5}if that passes, again .* bash scripts\/test \S+\/a\.test\.ts \S+\/b\.test\.ts$/);
+});
+
+t.test(
+  'a file that ends the process of others, or keeps it, fails with those that did not run',
+  async (t) => {
+    const exits = run(t, room({ a: PASSES, b: "t.test('b', () => process.exit(0));", c: PASSES }));
+    t.same(exits.failed, ['b', 'c'], exits.stdout);
+    t.match(exits.stdout, /the process ended before it/);
+    const killed = run(t, room({ a: PASSES, b: "t.test('b', () => process.kill(process.pid, 'SIGKILL'));" }));
+    t.same(killed.failed, ['b'], killed.stdout);
+    t.match(killed.stdout, /SIGKILL/);
+    const hangs = run(
+      t,
+      room({ a: "setInterval(() => {}, 999); t.test('a', () => new Promise(() => {}));", b: PASSES }),
+      { FIELDPOST_TEST_SECONDS: '1' },
+    );
+    t.ok(hangs.failed.includes('a'), hangs.stdout);
+    t.match(hangs.stdout, /timeout!/);
+    const status = run(t, room({ a: `process.exitCode = 3; ${PASSES}`, b: PASSES }));
+    t.same(status.failed, ['b'], status.stdout);
+    t.match(status.stdout, /status 3/);
+    const broken = run(t, room({ a: PASSES, b: 'const a = ;' }));
+    t.same(broken.failed, ['b'], broken.stdout);
+    t.equal(broken.last, '1 passed, 1 failed');
+  },
+);

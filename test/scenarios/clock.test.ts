@@ -2,6 +2,7 @@
  * Devices with a wrong clock or without a network keep every promise. They boot in 1970 or 2099, their wall clock leaps,
  * they sleep, and they lose their power.
  */
+// A process of its own: it takes long.
 import t from 'tap';
 import { addressOf } from '../../src/config/endpoints.js';
 import { createDaemon } from '../../src/daemon.js';

@@ -2,6 +2,7 @@
  * Kills the daemon at random moments while programs use it and the relay comes and goes. Every promise is kept. A mail
  * arrives twice only if the process or the connection died while it was being sent. The relay is by other people.
  */
+// A process of its own: it takes long.
 import t from 'tap';
 import { plainDisk } from '../power/device.js';
 import { History } from '../power/history.js';

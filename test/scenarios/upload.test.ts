@@ -2,6 +2,7 @@
  * Attachments in the built daemon: a file far larger than its memory, many clients of which half disconnect, and a relay
  * that takes only small mails.
  */
+// A process of its own: it takes long.
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';

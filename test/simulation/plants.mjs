@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs';
 
 /** The way of a message. */
-const MAIL = {
+export const MAIL = {
   'claim-of-the-leaving': {
     why: 'a message that is being cancelled may be sent',
     cuts: [

@@ -1,17 +1,20 @@
 /** Proof that simulated worlds find faults: planted ones, and those that were mended. See plants.mjs and regressions.ts. */
+// A process of its own: it takes long.
 import t from 'tap';
-import { testSeed } from '../support/random.js';
+// @ts-expect-error: a script without types.
+import { SEEDS as ALL_SEEDS, WORLDS_FROM_SEED } from './plant-seeds.mjs';
+// @ts-expect-error: a script without types.
+import { BOOK, MAIL } from './plants.mjs';
 import { REGRESSIONS } from './regressions.js';
 import { kindOf } from './shrink.js';
 import { IS_LONG, simulation, start } from './simulation.js';
 
-/** From the first seed on. The search ends with the first fault. */
-const WORLDS_MAX = 500;
-/** These take more worlds. Each has a regression that finds it at once. */
-const FAR: readonly string[] = ['backup-by-counter', 'written-late'];
-/** A run tries one part, drawn by its seed: all of them together take half an hour. */
-const PARTS = 3;
+const SEEDS: Readonly<Record<string, number>> = ALL_SEEDS;
+/** `npm test` plants these; the long variant all. */
 const SAMPLE = ['no-sync', 'no-key', 'one-sms'];
+
+/** The arguments that find a plant. */
+const where = (plant: string) => ['--seed', String(SEEDS[plant]), '--seeds', String(WORLDS_FROM_SEED)];
 
 t.test('every plant fits the source', async (t) => {
   const script =
@@ -20,12 +23,24 @@ t.test('every plant fits the source', async (t) => {
   t.equal(stdout + stderr, '\n');
 });
 
+t.test('for every plant the seed of a world is kept that finds it, or a history', async (t) => {
+  const regressions = REGRESSIONS.map(({ plant }) => plant);
+  const names: readonly string[] = Object.keys({ ...MAIL, ...BOOK });
+  t.same(
+    names.filter((name) => !(name in SEEDS) && !regressions.includes(name)),
+    [],
+    'each has one: scripts/simulate --plants --only NAME finds a seed',
+  );
+  t.same(
+    Object.keys(SEEDS).filter((name) => !names.includes(name)),
+    [],
+    'each seed has a plant',
+  );
+});
+
 if (IS_LONG)
   t.test('planted faults are found', async (t) => {
-    const directory = t.testdir();
-    const worlds = ['--seed', '1', '--seeds', String(WORLDS_MAX), '--but', FAR.join()];
-    const part = `${testSeed() % PARTS}/${PARTS}`;
-    const args = ['test/simulation/try-plants.mjs', directory, ...worlds, '--part', part];
+    const args = ['test/simulation/try-plants.mjs', t.testdir(), '--kept'];
     const { status, stdout, stderr } = await start(args).told;
     process.stderr.write(stdout);
     t.equal(status, 0, stdout + stderr);
@@ -34,14 +49,14 @@ else
   for (const plant of SAMPLE)
     t.test(`a planted fault is found: ${plant}`, async (t) => {
       const run = await simulation(t, [plant]);
-      const { status, stdout } = await run('--seed', '1', '--seeds', String(WORLDS_MAX), '--no-shrink').told;
+      const { status, stdout } = await run(...where(plant), '--no-shrink').told;
       t.equal(status, 1, stdout);
       t.match(stdout, /^seed \d+: /m);
     });
 
 t.test('a failing history is made shorter, and fails again', async (t) => {
   const run = await simulation(t, ['one-sms']);
-  const { status, stdout } = await run('--seed', '1', '--seeds', String(WORLDS_MAX)).told;
+  const { status, stdout } = await run(...where('one-sms')).told;
   t.equal(status, 1, stdout);
   const [, before, after] = /^shrunk from (\d+) steps to (\d+) /m.exec(stdout) ?? [];
   t.ok(Number(before) > 20, `${before} steps`);

@@ -2,12 +2,13 @@
  * Simulated worlds, the same at each run, and what scripts/simulate promises of itself. It lives fresh ones.
  * plants.test.ts shows that worlds find faults.
  */
+// A process of its own: it takes long.
 import t from 'tap';
 import { REGRESSIONS } from './regressions.js';
 import { IS_LONG, simulation } from './simulation.js';
 
 /** Run twice. */
-const SAME = IS_LONG ? 200 : 20;
+const SAME = IS_LONG ? 100 : 10;
 
 t.test('worlds keep every promise; a seed is one history, whichever process runs it', async (t) => {
   const run = await simulation(t);

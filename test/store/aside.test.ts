@@ -1,4 +1,5 @@
 /** Strange files under the store's names do not stop a start. On the real file system. */
+// A process of its own: it takes long.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -3,6 +3,7 @@
  * the process, recovers, and compares the result with the books. A failure may refuse a message, or leave its outcome
  * unknown. It may not lose an acknowledged message.
  */
+// A process of its own: it takes long.
 import { join } from 'node:path';
 import t from 'tap';
 import { JOURNAL_BYTES_MIN, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../src/limits.js';

@@ -3,6 +3,7 @@
  * After each end the next store is compared with the books. A history follows from its seed: FIELDPOST_TEST_SEED runs it
  * first.
  */
+// A process of its own: it takes long.
 import t from 'tap';
 import { MIB, STORAGE_RETRY_MS } from '../../src/limits.js';
 import type { EmailContent, Message, Verdict } from '../../src/message/message.js';

@@ -1,4 +1,5 @@
 /** The table of messages: a sorted list of rows and messages, and nobody can tell which is which. */
+// A process of its own: it takes long.
 import { Buffer } from 'node:buffer';
 import t from 'tap';
 import { isFinal, type Message, NO_ATTACHMENTS, STATUSES, type Verdict } from '../../src/message/message.js';

@@ -3,6 +3,7 @@
  * hold. Recovers, and checks that acknowledged messages are there, refused ones are not, and final ones stay final. Then
  * proves the sweep: each planted fault makes it fail.
  */
+// A process of its own: it takes long.
 import { basename } from 'node:path';
 import t from 'tap';
 import { decodeLine, encodeLine, seal } from '../../src/store/record.js';

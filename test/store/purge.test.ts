@@ -1,4 +1,5 @@
 /** A purge removes the text of sent messages, leaves waiting ones whole, and survives a power cut. */
+// A process of its own: it takes long.
 import t from 'tap';
 import { KIB } from '../../src/limits.js';
 import type { Message } from '../../src/message/message.js';

@@ -1,4 +1,5 @@
 /** The store counts the memory of all that it knows against one budget, and promises no more than fits. */
+// A process of its own: it measures the heap.
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';

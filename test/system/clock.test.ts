@@ -1,4 +1,5 @@
 /** The clocks of the device: boot time that neither leaps nor stands still, and timers. */
+// A process of its own: it counts and replaces timers.
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { EARLIEST_WALL_MS } from '../../src/limits.js';

@@ -1,4 +1,5 @@
 /** Buffers that were streamed are freed from time to time. */
+// A process of its own: it measures the memory of buffers.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import { MIB } from '../../src/limits.js';

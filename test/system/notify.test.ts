@@ -2,6 +2,7 @@
  * What the service manager is told, through a program of the name systemd-notify that writes down how it was called;
  * each fault of the package that packages.md names is tried. test/systemd tries the real one.
  */
+// A process of its own: it changes PATH.
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { type Test, test } from 'tap';
 import { STATUS_CHARS_MAX } from '../../src/limits.js';

@@ -74,6 +74,9 @@ async function lostOf(device: Container, ids: readonly string[]): Promise<string
   return ids.filter((id) => !arrived.includes(id));
 }
 
+/** The older systemd has its smoke; the long variant tries all on both. */
+const IS_LONG = process.env.FIELDPOST_TEST_LONG === '1';
+
 for (const suite of ['trixie', 'bookworm']) {
   test(`on ${suite}`, { skip: skipWithoutContainer(suite) }, async (t) => {
     mkdirSync(OUT, { recursive: true });
@@ -85,6 +88,12 @@ for (const suite of ['trixie', 'bookworm']) {
     t.comment(await it.must('systemctl --version | head -n 1; node --version'));
     await install(t, it);
     await deliver(t, it);
+    if (suite === 'bookworm' && !IS_LONG) {
+      await restartUnderLoad(t, it);
+      await dropIns(t, it);
+      await remove(t, it);
+      return;
+    }
     await encryptedPassword(t, it);
     await sandboxed(t, it);
     await hostName(t, it);

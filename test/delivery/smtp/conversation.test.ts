@@ -1,4 +1,5 @@
 /** Every answer a relay may give, in every phase: it ends as it must, and nothing is left behind. */
+// A process of its own: it counts descriptors, sockets and timers.
 import { readdirSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Test, test } from 'tap';
