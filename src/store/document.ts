@@ -101,11 +101,11 @@ function bootsIn(
 
 /** Throws if a row has another form. */
 function insertRows(state: State, { orders, messages }: StoreDocument, kinds: readonly RowKind[]): void {
-  state.messages.kinds = kinds;
+  for (const kind of kinds) state.messages.kinds.add(kind);
   for (const line of messages)
     for (const row of line) {
       if (!isRow(row, kinds)) throw new TypeError('a message has another form');
-      insertRow(state, row, kinds);
+      insertRow(state, row);
     }
   for (const name of ORDERED) arrange(state[name], orders?.[name] ?? []);
   forgetSurplus(state);

@@ -30,12 +30,13 @@ export function insert(state: State, message: Message, place: Place | null): voi
   forgetSurplus(state);
 }
 
-/** Adds the row of a snapshot. Forgets nothing, because the order of the lists is not known yet. */
-export function insertRow(state: State, row: MessageRow, kinds: readonly RowKind[]): void {
+/** Adds a row. Forgets nothing, because at a start the order of the lists is not known yet. */
+export function insertRow(state: State, row: MessageRow): void {
+  const { list: kinds } = state.messages.kinds;
   state.messages.addRow(row);
   const isPlain = row.length === PLAIN_LENGTH && (kinds[row[1]] as RowKind).status === 'queued';
   if (isPlain) {
-    // Nearly all. A start with ten thousand messages makes none of them.
+    // Nearly all: accepting and a start with ten thousand make no Message.
     state.weights.messages += plainWeight(row[2], row[3]);
     if (row[6] > 0) countLive(state, row[6], row[8]);
     return;

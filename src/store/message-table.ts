@@ -45,9 +45,9 @@ export class MessageTable implements Iterable<Message> {
     this.#insert(message.id, message);
   }
 
-  /** The kinds of the rows that are added next. */
-  set kinds(kinds: readonly RowKind[]) {
-    this.#kinds = new Kinds(kinds);
+  /** The kinds of its rows. */
+  get kinds(): Kinds {
+    return this.#kinds;
   }
 
   /** Its id must be unknown, and its kind one of `kinds`. */

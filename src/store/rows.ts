@@ -61,14 +61,14 @@ export const PLAIN_LENGTH = 10;
 
 /** The kinds of many rows, each once. */
 export class Kinds {
-  readonly list: RowKind[];
+  readonly list: RowKind[] = [];
   readonly #numbers = new Map<string, number>();
   /** The last one that was asked for: most messages are of the same kind as the one before. */
   #last = -1;
 
-  constructor(list: readonly RowKind[] = []) {
-    this.list = [...list];
-    for (const [number, kind] of list.entries()) this.#numbers.set(keyOf(kind), number);
+  /** Adds one that is read. */
+  add(kind: RowKind): void {
+    this.#numbers.set(keyOf(kind), this.list.push(kind) - 1);
   }
 
   /** The number of this kind, which is added if it is new. */

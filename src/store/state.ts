@@ -3,21 +3,14 @@
  */
 import { applyBook, type Book, emptyBook, isBookEvent } from '../destinations/book.js';
 import type { JsonObject } from '../json.js';
-import {
-  type Boot,
-  isFinal,
-  type Message,
-  NO_ATTACHMENTS,
-  type Place,
-  type Sender,
-  type Stamp,
-} from '../message/message.js';
+import { type Boot, isFinal, type Message, type Place, type Sender, type Stamp } from '../message/message.js';
 import { type AcceptedMessage, type ContentSum, moreOf, type Position, type StoreEvent } from './event.js';
 import { counterOf } from './ids.js';
 import { insertKey } from './keys.js';
-import { clearSubjects, insert, messagesOf, moveTo } from './lists.js';
+import { clearSubjects, forgetSurplus, insertRow, messagesOf, moveTo } from './lists.js';
 import { MessageTable } from './message-table.js';
 import { setPlace } from './places.js';
+import type { MessageRow } from './rows.js';
 import { type Bounds, messageWeight, type Weights } from './weight.js';
 
 /** An Idempotency-Key that led to an acceptance. */
@@ -181,27 +174,17 @@ function accept(
     if (known.place) setPlace(state, known, place);
     return;
   }
-  const { id, type, destination, from, subject = '', extras, attachments = NO_ATTACHMENTS } = accepted;
+  const { id, type, destination, subject = '', extras, attachments } = accepted;
+  const from = sharedSender(state, accepted.from);
   state.counter = Math.max(state.counter, counterOf(id));
-  const message: Message = {
-    id,
-    type,
-    destination,
-    from: sharedSender(state, from),
-    subject,
-    extras,
-    attachments,
-    accepted: at,
-    reachMs,
-    status: 'queued',
-    attempts: 0,
-    lastReply: null,
-    due: null,
-    place: null,
-    textBytes: 0,
-    more: moreOf(accepted),
-  };
-  insert(state, message, place);
+  const kind = state.messages.kinds.numberOf({ type, status: 'queued', boot: at.boot, from });
+  const { segment, offset, length, crc } = place;
+  const row: MessageRow = [id, kind, destination, subject, at.bootMs, reachMs, segment, offset, length, crc];
+  const more = moreOf(accepted);
+  const files = attachments && attachments.length > 0 ? { attachments } : undefined;
+  if (extras || files || more) row.push({ ...more, ...files, ...(extras && { extras }) });
+  insertRow(state, row);
+  forgetSurplus(state);
 }
 
 function applyOutcome(state: State, event: OutcomeEvent): void {

@@ -84,6 +84,8 @@ t.test('the counted memory is not less than V8 takes, nor far more', async (t) =
       fill(state, 1);
       const before = heapBytes();
       for (let n = 2; n <= 1001; n++) fill(state, n);
+      // Somebody has asked for all of them: they take the most then.
+      for (const { status } of state.messages) if (status === 'failed') t.fail('nothing fails');
       const bytes = heapBytes() - before;
       counted = memoryBytes(state) - countedBefore;
       return bytes;
