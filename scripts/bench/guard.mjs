@@ -9,6 +9,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { cp } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { checkpointCosts, QUEUED as FEW_QUEUED, MANY_QUEUED } from './checkpoint.mjs';
 import { inDirectory } from './directory.mjs';
 import { judge } from './judge.mjs';
 import { cpuMs, ioOf, residentMiB } from './process.mjs';
@@ -157,6 +158,7 @@ async function measure(base) {
       fullStart: (directory) => starts('fieldpost', full, directory),
     },
   );
+  const { few, many } = await checkpointCosts(base, ROUNDS);
   const accept = mediansOf(found.accept);
   const bare = mediansOf(found.bare);
   const deliver = mediansOf(found.deliver);
@@ -179,10 +181,14 @@ async function measure(base) {
       'start, 10,000 queued: CPU': start.full.cpuMs / start.empty.cpuMs,
       'start, 10,000 queued: resident': start.full.residentMiB - start.empty.residentMiB,
       '10,000 accepted: resident': accept.residentMiB - start.empty.residentMiB,
+      'checkpoint, 15,000 queued: CPU': few.cpuMs / few.peerMs,
+      'checkpoint, 15,000 queued: longest piece': few.longestMs / few.peerMs,
+      'checkpoint, 100,000 queued: each message': (many.cpuMs / few.cpuMs) * (FEW_QUEUED / MANY_QUEUED),
       'size of the program': sizeOf(dirname(PROGRAM)) / 1000,
     },
     told: [
       `accept: ${told(accept)}; bare: ${told(bare)}; accept and deliver: ${told(deliver)}`,
+      `checkpoint: ${few.cpuMs.toFixed(1)} ms of CPU with 15,000 queued, the longest piece ${few.longestMs.toFixed(1)} ms; ${many.cpuMs.toFixed(1)} and ${many.longestMs.toFixed(1)} ms with 100,000`,
       `accepts of 32 clients over those of one: ${gain(accept)}; bare: ${gain(bare)}; ratio: ${(gain(accept) / gain(bare)).toFixed(2)}`,
     ],
   };

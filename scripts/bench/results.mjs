@@ -15,6 +15,8 @@ const ABOUT = {
     'From the start of the process to its first answer, by the script of the packages. Memory 1 s later.',
   memory: 'Resident memory, 1 s after the start or the load.',
   upload: 'A form with one file of 200 MB, synced.',
+  checkpoint:
+    'A snapshot of the state in memory, without its writes; 2,000 messages have changed since the one before. The longest piece is what others wait for.',
   install: 'The release, as packages install it.',
   idle: 'A daemon without work, and one that holds 1,000 messages. One third of the rounds.',
   fleet:

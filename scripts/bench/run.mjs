@@ -1,7 +1,7 @@
 /**
  * `node scripts/bench/run.mjs [FIGURE]… [--write]`: measures the built daemon against its peers in the same run, and prints
  * a table of medians, lowest and highest, with the targets. The figures: accept, bytes, deliver, latency, nagle, start,
- * memory, upload, install, idle, fleet; all if none is named. A run of all figures, or with --write, also writes RESULTS.md.
+ * memory, checkpoint, upload, install, idle, fleet; all if none is named. A run of all figures, or with --write, also writes RESULTS.md.
  * With --smoke each runs at a tiny scale, to see that it ends and gives numbers; the last line counts the figures. As root a
  * peer that is missing is a failure.
  * In the environment: BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a real disk), BENCH_IDLE_S,
@@ -15,6 +15,7 @@ import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { accept } from './accept.mjs';
 import { bytes } from './bytes.mjs';
+import { checkpoint } from './checkpoint.mjs';
 import { deliver } from './deliver.mjs';
 import { inDirectory } from './directory.mjs';
 import { fleet } from './fleet.mjs';
@@ -31,7 +32,9 @@ import { PROGRAM } from './server.mjs';
 import { start } from './start.mjs';
 import { upload } from './upload.mjs';
 
-const FIGURES = { accept, bytes, deliver, latency, nagle, start, memory, upload, install, idle, fleet };
+const FIGURES = {
+  ...{ accept, bytes, deliver, latency, nagle, start, memory, checkpoint, upload, install, idle, fleet },
+};
 const RESULTS = new URL('./RESULTS.md', import.meta.url);
 
 const given = process.argv.slice(2);

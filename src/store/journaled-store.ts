@@ -256,9 +256,11 @@ class JournaledStore implements Store {
     if (message.status !== 'sending') this.#sending.delete(id);
   }
 
-  async content(message: Message): Promise<Content> {
-    if (!message.place) throw new FieldpostError('storage-damaged', 'the content is no longer stored');
-    return decodeContent(await this.#ledger.read(message.place));
+  async content({ id }: Message): Promise<Content> {
+    // A compaction may have moved it since the caller got the message.
+    const place = this.#state.messages.get(id)?.place;
+    if (!place) throw new FieldpostError('storage-damaged', 'the content is no longer stored');
+    return decodeContent(await this.#ledger.read(place));
   }
 
   openAttachment(attachment: Attachment): AsyncIterable<Buffer> {

@@ -1,6 +1,7 @@
 /**
  * All messages, by their ids, in one list that ascends by id. What nobody has asked for is a row (rows.ts), which costs a
- * start nothing but to parse it. A row becomes a Message at its first use. A snapshot turns the messages back into rows.
+ * start nothing but to parse it. A row becomes a Message when somebody gets it by its id, perhaps to change it. A snapshot
+ * turns the messages back into rows.
  *
  * So a Message that was given out is current only until the next await, unless it is claimed. After that look for its id.
  */
@@ -16,7 +17,10 @@ export interface Rows {
   readonly rows: readonly MessageRow[];
 }
 
-/** An iteration may miss a message that is added meanwhile. */
+/**
+ * A walk may miss a message that is added meanwhile. It gives messages to read, not to change: those of rows are made for
+ * it alone. Ten thousand that a client lists stay rows.
+ */
 export class MessageTable implements Iterable<Message> {
   #ids: string[] = [];
   /** Of the id at the same index. Null for one that was deleted: it leaves the list with many others. */
@@ -31,7 +35,11 @@ export class MessageTable implements Iterable<Message> {
   /** Undefined if there is none. */
   get(id: string): Message | undefined {
     const at = this.#indexOf(id);
-    return at < 0 ? undefined : this.#messageAt(this.#entries, at);
+    const entry = this.#entries[at];
+    if (!entry) return undefined;
+    const message = this.#messageOf(entry);
+    this.#entries[at] = message;
+    return message;
   }
 
   /** As `get`, without making the message. */
@@ -86,9 +94,8 @@ export class MessageTable implements Iterable<Message> {
 
   /** The wanted messages. `isWanted` may be asked once for all rows of a kind. */
   *select(isWanted: (known: Known) => boolean): Generator<Message, void, void> {
-    const [entries, isWantedEntry] = [this.#entries, this.#forEntries(isWanted)];
-    for (let at = 0; at < entries.length; at++)
-      if (isWantedEntry(entries[at])) yield this.#messageAt(entries, at) as Message;
+    const isWantedEntry = this.#forEntries(isWanted);
+    for (const entry of this.#entries) if (entry && isWantedEntry(entry)) yield this.#messageOf(entry);
   }
 
   /** The same, the last one first, below this id if one is given. */
@@ -97,19 +104,18 @@ export class MessageTable implements Iterable<Message> {
     before: string | null,
   ): Generator<Message, void, void> {
     const [entries, isWantedEntry] = [this.#entries, this.#forEntries(isWanted)];
-    for (let at = before === null ? entries.length : this.#from(before); at-- > 0; )
-      if (isWantedEntry(entries[at])) yield this.#messageAt(entries, at) as Message;
+    for (let at = before === null ? entries.length : this.#from(before); at-- > 0; ) {
+      const entry = entries[at];
+      if (entry && isWantedEntry(entry)) yield this.#messageOf(entry);
+    }
   }
 
-  /** The messages whose content lies in one of these segments. */
-  *withContentIn(segments: ReadonlySet<number>): Generator<Message, void, void> {
+  /** The ids of the messages whose content lies in one of these segments. */
+  withContentIn(segments: ReadonlySet<number>): string[] {
     const entries = this.#entries;
-    for (let at = 0; at < entries.length; at++) {
-      const entry = entries[at];
-      if (!entry) continue;
-      const segment = isRow(entry) ? entry[6] : (entry.place?.segment ?? 0);
-      if (segments.has(segment)) yield this.#messageAt(entries, at) as Message;
-    }
+    const isIn = (entry: MessageRow | Message | null | undefined) =>
+      entry && segments.has(isRow(entry) ? entry[6] : (entry.place?.segment ?? 0));
+    return this.#ids.filter((_, at) => isIn(entries[at]));
   }
 
   /**
@@ -161,23 +167,15 @@ export class MessageTable implements Iterable<Message> {
     return low;
   }
 
-  #messageAt(entries: (MessageRow | Message | null)[], at: number): Message | undefined {
-    const entry = entries[at];
-    if (!entry) return undefined;
-    if (!isRow(entry)) return entry;
-    const message = messageOf(entry, this.#kinds.list);
-    entries[at] = message;
-    return message;
+  #messageOf(entry: MessageRow | Message): Message {
+    return isRow(entry) ? messageOf(entry, this.#kinds.list) : entry;
   }
 
   /** A walk over ten thousand rows asks for each kind, not for each row. */
-  #forEntries(
-    isWanted: (known: Known) => boolean,
-  ): (entry: MessageRow | Message | null | undefined) => boolean {
+  #forEntries(isWanted: (known: Known) => boolean): (entry: MessageRow | Message) => boolean {
     const kinds = this.#kinds.list;
     const answers: (boolean | undefined)[] = [];
     return (entry) => {
-      if (!entry) return false;
       if (!isRow(entry) || entry.length > PLAIN_LENGTH) return isWanted(this.#knownOf(entry));
       const number = entry[1];
       answers[number] ??= isWanted(kinds[number] as RowKind);

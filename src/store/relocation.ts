@@ -3,7 +3,7 @@
  * least half of the bytes of these segments is not needed.
  */
 import { RELOCATE_BYTES_MIN, RELOCATE_RECORD_BYTES, RELOCATED_EVENT_BYTES } from '../limits.js';
-import type { Message, Place } from '../message/message.js';
+import type { Place } from '../message/message.js';
 import type { ContentSum } from './event.js';
 import type { Journal } from './journal.js';
 import { sumOf } from './record.js';
@@ -35,28 +35,29 @@ export async function relocate(options: RelocationOptions): Promise<void> {
   const isEnough = (movedBytes: number) => heldBytes - movedBytes > Math.max(floor, movedBytes);
   // Usually not even without the events: then no message is looked at.
   if (!isEnough(contentBytes)) return;
-  const count = messagesIn(old, ledger.state).length;
+  const count = idsIn(old, ledger.state).length;
   if (isEnough(contentBytes + count * RELOCATED_EVENT_BYTES)) await moveContents(old, options);
 }
 
 /** Moves all content in these segments that can be read. Rejects like Journal.append. */
 export async function moveContents(segments: readonly number[], options: MoveOptions): Promise<void> {
-  const moving = messagesIn(segments, options.ledger.state);
+  const moving = idsIn(segments, options.ledger.state);
   while (moving.length > 0) await moveSome(moving, options);
 }
 
-function messagesIn(segments: readonly number[], { messages }: State): Message[] {
-  return [...messages.withContentIn(new Set(segments))];
+function idsIn(segments: readonly number[], { messages }: State): string[] {
+  return messages.withContentIn(new Set(segments));
 }
 
-/** Takes messages off the list, enough for one record, and moves those that can be read. */
-async function moveSome(moving: Message[], { ledger, journal }: MoveOptions): Promise<void> {
+/** Takes ids off the list, enough for one record, and moves those that can be read. */
+async function moveSome(moving: string[], { ledger, journal }: MoveOptions): Promise<void> {
   const contents: Buffer[] = [];
   const messages: (ContentSum & { id: string })[] = [];
   let bytes = 0;
   let last = null as Place | null;
-  for (let message = moving[0]; message !== undefined; message = moving[0]) {
-    const { id, place } = message;
+  for (let id = moving[0]; id !== undefined; id = moving[0]) {
+    // Its content may be dropped meanwhile.
+    const place = ledger.state.messages.get(id)?.place ?? null;
     const before = messages.at(-1);
     const isCopy = before !== undefined && place?.segment === last?.segment && place?.offset === last?.offset;
     if (!isCopy && bytes >= RELOCATE_RECORD_BYTES) break;

@@ -12,10 +12,11 @@ export const MAIL = {
     why: 'a message that is being cancelled may be sent',
     cuts: [
       ['src/store/journaled-store.ts', 'if (this.#leaving.has(id) || (this.held', 'if ((this.held'],
+      ['src/store/journaled-store.ts', ' && !this.#leaving.has(message.id)) yield', ') yield'],
       [
         'src/store/journaled-store.ts',
-        'if (isWanted(message) && !this.#leaving.has(message.id)) yield',
-        'if (isWanted(message)) yield',
+        'this.#leaving.has(id) ? undefined : messages.known(id)',
+        'messages.known(id)',
       ],
     ],
   },

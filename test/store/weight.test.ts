@@ -84,8 +84,8 @@ t.test('the counted memory is not less than V8 takes, nor far more', async (t) =
       fill(state, 1);
       const before = heapBytes();
       for (let n = 2; n <= 1001; n++) fill(state, n);
-      // Somebody has asked for all of them: they take the most then.
-      for (const { status } of state.messages) if (status === 'failed') t.fail('nothing fails');
+      // Somebody has got each by its id: they take the most then.
+      for (const { id } of state.messages) state.messages.get(id);
       const bytes = heapBytes() - before;
       counted = memoryBytes(state) - countedBefore;
       return bytes;
