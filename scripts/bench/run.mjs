@@ -12,6 +12,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { accept } from './accept.mjs';
 import { bytes } from './bytes.mjs';
@@ -100,8 +101,15 @@ function installPeers() {
   console.log('installing the peers, once (a native part is compiled; minutes)');
   execFileSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: peers,
+    env: { ...process.env, ...headers() },
     stdio: 'inherit',
   });
+}
+
+/** The headers of Node.js beside the program itself, so that compiling for it fetches nothing. */
+function headers() {
+  const prefix = dirname(dirname(process.execPath));
+  return existsSync(join(prefix, 'include/node/node.h')) ? { npm_config_nodedir: prefix } : {};
 }
 
 function fail(words) {
