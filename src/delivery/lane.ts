@@ -88,11 +88,8 @@ export class Lane {
     const found: string[] = [];
     let walked = 0;
     this.#walkMs = Number.POSITIVE_INFINITY;
-    const isMine: IsWanted = (message) => {
+    for (const message of this.#store[this.#list](this.#mine)) {
       walked++;
-      return this.#mine(message);
-    };
-    for (const message of this.#store[this.#list](isMine)) {
       const ripeMs = this.#ripeMs(message);
       if (ripeMs === null) continue;
       if (ripeMs > nowMs) {

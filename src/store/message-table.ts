@@ -187,7 +187,7 @@ export class MessageTable implements Iterable<Message> {
     if (!isRow(entry)) return entry;
     const kind = this.#kinds.list[entry[1]] as RowKind;
     const own = entry[10];
-    return own ? { type: kind.type, status: kind.status, ...own } : kind;
+    return own ? { ...own, type: kind.type, status: kind.status } : kind;
   }
 }
 

@@ -74,6 +74,15 @@ t.test('it is like a sorted Map, whenever its messages are turned into rows', (t
   t.end();
 });
 
+t.test('a member of a newer version is not taken for the status', (t) => {
+  const table = new MessageTable();
+  const kind = table.kinds.numberOf({ type: 1, status: 'queued', boot: 'one' });
+  table.addRow(['1', kind, 'a@example.com', '', 1, 2, 1, 2, 3, 4, { status: 'sent' } as object]);
+  t.equal(table.known('1')?.status, 'queued');
+  t.match(table.get('1'), { status: 'queued', more: { status: 'sent' } });
+  t.end();
+});
+
 t.test('a message that is being sent stays the same object, and rests as it was', (t) => {
   const table = new MessageTable();
   const message = { ...messageNumbered(7, () => 0), status: 'sending' as const };
