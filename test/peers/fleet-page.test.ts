@@ -195,6 +195,8 @@ t.test(
       await dialog.getByRole('button', { name: 'Copy the key' }).click();
       await dialog.getByText(/^The key is (copied|selected)/).waitFor();
       await dialog.getByRole('button', { name: 'Close' }).click();
+      // The dialog tells that it was closed in a task of its own.
+      await page.waitForFunction("document.querySelector('#key-text').textContent === ''");
       t.notMatch(await page.content(), key, 'the page forgets it');
       const answer = await fetch(`${cloud.url}devices/${id}/heartbeat`, {
         method: 'PUT',
