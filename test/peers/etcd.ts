@@ -241,7 +241,7 @@ function openMember(t: Test, endpoint: string, command: readonly string[], filte
     },
     start() {
       if (keeper !== null) throw new Error('it runs');
-      const child = spawn('/bin/bash', ['-c', KEEPER, 'keeper', ...command], {
+      const child = spawn('/bin/bash', ['--norc', '-c', KEEPER, 'keeper', ...command], {
         stdio: ['pipe', 'pipe', 'pipe'],
         env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
       });
