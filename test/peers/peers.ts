@@ -63,7 +63,7 @@ const KEEPER = 'exec 3<&0; "$@" & server=$!; { read -r _ <&3; kill "$server"; } 
 
 /** Starts a server that stays in the foreground; resolves when it accepts connections at this port. */
 export async function startServer(program: string, args: readonly string[], port: number): Promise<Server> {
-  const child = spawn('/bin/bash', ['-c', KEEPER, 'keeper', program, ...args], {
+  const child = spawn('/bin/bash', ['--norc', '-c', KEEPER, 'keeper', program, ...args], {
     stdio: ['pipe', 'pipe', 'pipe'],
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
   });
