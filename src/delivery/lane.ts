@@ -3,7 +3,7 @@
  * due, so a long queue costs little.
  */
 import type { Message, Stamp } from '../message/message.js';
-import type { IsWanted, Store } from '../store/store.js';
+import type { IsWanted, Store, WaitingList } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 
 /** How many messages one walk picks up at most. */
@@ -11,13 +11,10 @@ const HANDFUL = 64;
 /** A walk over this many messages that finds nothing is not repeated within a millisecond for each of them. */
 const WALK_PER_MS = 100;
 
-/** The lists of waiting messages. */
-export type ListName = 'queued' | 'deferred' | 'urgent';
-
 /** The next messages of one of the store's lists. */
 export class Lane {
   readonly #store: Store;
-  readonly #list: ListName;
+  readonly #list: WaitingList;
   readonly #mine: IsWanted;
   /** Boot time from which the message may be picked; null: not at all. */
   readonly #ripeMs: (message: Message) => number | null;
@@ -27,7 +24,7 @@ export class Lane {
   /** Earliest boot time of the next walk that a review may start. */
   #reviewMs = 0;
 
-  constructor(store: Store, list: ListName, mine: IsWanted, ripeMs: (message: Message) => number | null) {
+  constructor(store: Store, list: WaitingList, mine: IsWanted, ripeMs: (message: Message) => number | null) {
     this.#store = store;
     this.#mine = mine;
     this.#list = list;
@@ -86,10 +83,8 @@ export class Lane {
   /** Picks up the first HANDFUL messages that are due. If there are fewer, it computes when the next one is due. */
   #walk(nowMs: number): void {
     const found: string[] = [];
-    let walked = 0;
     this.#walkMs = Number.POSITIVE_INFINITY;
     for (const message of this.#store[this.#list](this.#mine)) {
-      walked++;
       const ripeMs = this.#ripeMs(message);
       if (ripeMs === null) continue;
       if (ripeMs > nowMs) {
@@ -104,7 +99,8 @@ export class Lane {
     }
     // The first message is at the end, where it is cheap to remove.
     this.#handful = found.reverse();
-    this.#reviewMs = nowMs + Math.floor(walked / WALK_PER_MS);
+    // By the length of the list: the walk does not tell how many messages of others it passed.
+    this.#reviewMs = nowMs + Math.floor(this.#store.lengthOf(this.#list) / WALK_PER_MS);
   }
 }
 

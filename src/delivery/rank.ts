@@ -3,9 +3,9 @@
  * or the cloud come last; after an outage a message takes its old place.
  */
 import type { Message } from '../message/message.js';
-import type { IsWanted, Store } from '../store/store.js';
+import type { IsWanted, Store, WaitingList } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
-import { dueMs, Lane, type ListName } from './lane.js';
+import { dueMs, Lane } from './lane.js';
 
 /** Says which of its messages is next. */
 export class Rank {
@@ -21,7 +21,7 @@ export class Rank {
   readonly #letBack = new Set<string>();
 
   /** Takes those of the lists that are `mine`. */
-  constructor(store: Store, clock: Clock, mine: IsWanted, lists: readonly ListName[]) {
+  constructor(store: Store, clock: Clock, mine: IsWanted, lists: readonly WaitingList[]) {
     this.#store = store;
     this.#clock = clock;
     const ripeMs = (message: Message) => {

@@ -22,7 +22,7 @@ import { Budget, type BudgetLimits } from './budget.js';
 import { decodeContent } from './document.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
 import { alreadyFinal, beingSent, countMessages, listMessages, oldestOpen } from './listing.js';
-import { messagesOf } from './lists.js';
+import { countWaiting, messagesOf } from './lists.js';
 import type { Reachability } from './reachability.js';
 import { restingStatus, type State } from './state.js';
 import type {
@@ -35,6 +35,7 @@ import type {
   StorageState,
   Store,
   Upload,
+  WaitingList,
 } from './store.js';
 import { keptReply } from './weight.js';
 
@@ -223,6 +224,12 @@ class JournaledStore implements Store {
   readonly deferred: Store['deferred'] = (isWanted) => this.#waiting(this.#state.deferred, isWanted);
 
   readonly urgent: Store['urgent'] = (isWanted) => this.#waiting(this.#state.urgent, isWanted);
+
+  lengthOf(list: WaitingList): number {
+    const { deferred, urgent } = this.#state;
+    if (list === 'queued') return countWaiting(this.#state) - deferred.size;
+    return (list === 'deferred' ? deferred : urgent).size;
+  }
 
   *#waiting(ids: ReadonlySet<string>, isWanted: IsWanted = anyMessage): Iterable<Message> {
     const { messages } = this.#state;

@@ -87,6 +87,9 @@ export interface IncomingFile {
   finish(): Promise<Attachment>;
 }
 
+/** The lists of waiting messages. */
+export type WaitingList = 'queued' | 'deferred' | 'urgent';
+
 /** Whether a walk over waiting messages wants a message. It may be asked once for many of a type without extras. */
 export type IsWanted = (
   message: Pick<Message, 'type' | 'status'> & Partial<Pick<Message, 'extras'>>,
@@ -175,6 +178,8 @@ export interface Store {
   urgent(isWanted?: IsWanted): Iterable<Message>;
   /** Messages with status `deferred` or, while being sent, `sending`; in the order of their deferral. */
   deferred(isWanted?: IsWanted): Iterable<Message>;
+  /** How many messages a walk over this list passes, wanted or not. */
+  lengthOf(list: WaitingList): number;
   /**
    * The only way to get a message for sending. Marks it as `sending` (Q3, only in memory) and gives it. Null if it is
    * unknown, final, claimed or being cancelled, or if the queue is on hold. `expire` sends nothing, so it ignores a hold.

@@ -161,6 +161,29 @@ t.test('with 10,000 of each the looks at the lists stay few', async (t) => {
   t.ok(watched.walked < 32 * 4200, `${watched.walked} looks`);
 });
 
+t.test('10,000 messages of another transport are not walked over at each review', async (t) => {
+  const { clock, store } = await setUp();
+  await post(store, 10_000);
+  const queued = store.queued.bind(store);
+  let walks = 0;
+  store.queued = (isWanted) => {
+    walks++;
+    return queued(isWanted);
+  };
+  const agenda = new Agenda(store, clock, ({ type }) => type === 2);
+  const look = () => {
+    for (let turn = 0; turn < 1000; turn++) {
+      agenda.review();
+      t.equal(agenda.ready(), 0);
+    }
+  };
+  look();
+  t.equal(walks, 1);
+  await clock.advance(100);
+  look();
+  t.equal(walks, 2, 'a millisecond for each hundred');
+});
+
 t.test('a retry among 10,000 is noticed soon', async (t) => {
   const { clock, store, agenda, pick, defer } = await setUp();
   const ids = await post(store, 10_000);
