@@ -85,12 +85,15 @@ export function linger(socket: Socket, clock: Clock): void {
   socket.once('close', () => deadline.stop());
 }
 
-/** Discards what comes from `source`; closes the socket after REFUSED_LINGER_BYTES. `streamed` gets each size. */
-export function discard(source: Readable, socket: Socket, streamed: (bytes: number) => void): void {
+/**
+ * Discards what comes from `source`, up to REFUSED_LINGER_BYTES; the rest stays unread until `linger` closes the socket. A
+ * client that writes on has the same time to read its answer as one that is silent. `streamed` gets each size.
+ */
+export function discard(source: Readable, streamed: (bytes: number) => void): void {
   let leftBytes = REFUSED_LINGER_BYTES;
   source.on('data', (chunk: Buffer) => {
     streamed(chunk.length);
     leftBytes -= chunk.length;
-    if (leftBytes < 0) socket.destroy();
+    if (leftBytes < 0) source.pause();
   });
 }

@@ -145,7 +145,7 @@ export class Connections {
     if (connection.open > 0) connection.parting = lastAnswer;
     else if (connection.socket.writable) {
       connection.socket.end(lastAnswer);
-      discard(connection.socket, connection.socket, this.memory.streamed);
+      discard(connection.socket, this.memory.streamed);
       // A connection that waited for a place is paused.
       connection.socket.resume();
       linger(connection.socket, this.#clock);
@@ -159,7 +159,7 @@ export class Connections {
     // Requests behind an answer with `Connection: close` are not carried out.
     connection.open -= connection.queue.length;
     connection.queue.length = 0;
-    discard(req, socket, this.memory.streamed);
+    discard(req, this.memory.streamed);
     socket.resume();
     // node:http calls this after the last answer; its own version closes both directions at once.
     socket.destroySoon = () => {

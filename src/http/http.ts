@@ -164,7 +164,7 @@ function makeServer(
   const onRequest = (awaitsContinue: boolean) => (req: IncomingMessage, res: ServerResponse) => {
     const connection = connections.of(req.socket);
     if (connection === undefined || connection.closing) {
-      discard(req, req.socket, connections.memory.streamed);
+      discard(req, connections.memory.streamed);
       // Each ignored request costs memory until its connection ends, and a client may send thousands at once.
       if (connection !== undefined && ++connection.ignored > IGNORED_MAX) req.socket.destroy();
       return;

@@ -34,7 +34,7 @@ export function createSmtpServer(parts: SmtpParts): SmtpServer {
     parts.refused?.(reply === GOODBYE.full ? 'busy' : 'stopping');
     socket.on('error', () => undefined);
     socket.end(`${reply}\r\n`);
-    discard(socket, socket, parts.streamed ?? (() => undefined));
+    discard(socket, parts.streamed ?? (() => undefined));
     linger(socket, parts.clock);
   }
 

@@ -141,7 +141,7 @@ export class Wire {
     this.#input.end();
     if (this.#socket.destroyed) return;
     this.#socket.end();
-    discard(this.#socket, this.#socket, this.#options.streamed);
+    discard(this.#socket, this.#options.streamed);
     this.#socket.resume();
     linger(this.#socket, this.#options.clock);
   }
