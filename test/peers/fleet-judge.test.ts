@@ -73,6 +73,11 @@ for (const [name, given] of Object.entries({
     tries: [...beats(0, 100), ...unheard(140)],
     messages: [offline(130), back(141)],
   },
+  'a return of which an instance reads after its pause, when the device has given it up': {
+    tries: [...beats(0, 100), ...unheard(112)],
+    messages: [offline(130), back(135)],
+    troubles: [trouble('pause', 'a', 105, 134)],
+  },
   'a decision of an instance that was paused in it': {
     tries: [...beats(0, 20), ...unheard(30, 40, 45), ...beats(50, 100)],
     instances: [logged(A, ' device offline device=pump-1 stopped=false', 90), B],
@@ -137,6 +142,16 @@ for (const [name, given] of Object.entries({
     tries: beats(0, 100),
     messages: [offline(130, 'a'), offline(145, 'b')],
     troubles: [trouble('kill', 'a', 100, 120)],
+  },
+  'a return of which another instance could have read after its pause': {
+    tries: [...beats(0, 100), ...unheard(112)],
+    messages: [offline(130), back(135)],
+    troubles: [trouble('pause', 'b', 105, 134)],
+  },
+  'a return by a request that its instance answered with an error before its pause': {
+    tries: [...beats(0, 100), ...unheard(112)],
+    messages: [offline(130), back(135)],
+    troubles: [trouble('pause', 'a', 123, 134)],
   },
   'a return without a silence': {
     tries: [...beats(0, 100), ...beats(140, 200)],

@@ -50,6 +50,8 @@ const WORDS: readonly (readonly [RegExp, Kind])[] = [
 ];
 /** In these an instance may lose what it has answered with 200. At a stop it writes what it has. */
 const LOSSES = ['kill', 'pause', 'cut'];
+/** In these a request waits for the end of the fault. */
+const BUFFERED = ['pause', 'cut'];
 
 /** The messages about one device each, in the order of their acceptance. Digests are left out. */
 export function notificationsIn({
@@ -128,8 +130,22 @@ function isJustified(
       (outage) => outage.kind === kind && outage.dueMs <= atMs && atMs <= outage.untilMs + lateMs,
     );
   return outages.some(({ dueMs }) =>
-    tries.some(({ sentMs, okMs }) => (okMs ?? sentMs) >= dueMs - FLEET_STALE_MS && sentMs <= atMs),
+    tries.some((one) => heardByMs(one, evidence) >= dueMs - FLEET_STALE_MS && one.sentMs <= atMs),
   );
+}
+
+/**
+ * When the cloud may have heard the request at the latest. What a device sends to an instance that is paused or cut off lies
+ * in a buffer of the system; the instance reads it when its fault ends, long after the device has given it up.
+ */
+function heardByMs({ url, sentMs, okMs }: Try, { instances, troubles }: Evidence): number {
+  if (okMs !== null) return okMs;
+  const name = instances.find((instance) => instance.url === url)?.name;
+  const ends = troubles
+    .filter(({ what, instance }) => BUFFERED.includes(what) && instance === name)
+    .filter(({ fromMs, toMs }) => fromMs - FLEET_STALE_MS <= sentMs && sentMs <= toMs)
+    .map(({ toMs }) => toMs + FLEET_STALE_MS);
+  return Math.max(sentMs, ...ends);
 }
 
 /**
