@@ -1,17 +1,18 @@
 /**
- * `node scripts/bench/guard.mjs`: fails if the built program costs more than budget.json allows. About a minute, with fixed
+ * `node scripts/bench/guard.mjs`: fails if the built program costs more than budget.json allows. Some 75 s, with fixed
  * counts; our daemon and the bare server of peers/bare.mjs take turns, and the medians of five rounds are judged. Ratios of
  * CPU time, bytes and system calls hold on a busy machine. Wall times do not, so the rates are only printed.
  * In the environment: BENCH_PROGRAM (the main.cjs of another build), BENCH_DIR (where state is kept; a real disk).
  * A higher budget is a line in the diff of budget.json. Its commit says why.
  */
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { cp } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkpointCosts, QUEUED as FEW_QUEUED, MANY_QUEUED } from './checkpoint.mjs';
 import { inDirectory } from './directory.mjs';
 import { judge } from './judge.mjs';
+import { freePort } from './port.mjs';
 import { cpuMs, ioOf, residentMiB } from './process.mjs';
 import { interleave, median, tableOf } from './rounds.mjs';
 import { startSink } from './senders.mjs';
@@ -26,6 +27,10 @@ const DELIVERED = 3000;
 const QUEUED = 10_000;
 const STARTS = 3;
 const SETTLE_MS = 1000;
+const POLL_MS = 20;
+/** The bench's only device, and its key. */
+const DEVICE = 'pump-1';
+const KEY = '0123456789abcdef0123456789abcdef';
 
 /** Has V8 say at each garbage collection how many bytes were allocated since the one before. */
 const traced = daemonIn(PROGRAM, ['--trace-gc-nvp']);
@@ -106,6 +111,57 @@ async function delivers(stateDir) {
 }
 
 /**
+ * Requests of 1 KiB from 32 clients to a daemon whose cloud is online, while mails wait for a relay that does not answer. The
+ * queues of SMS, calls and pushes could send at once, and have nothing to send.
+ * @param {string} stateDir
+ */
+async function acceptsBesideWaiting(stateDir) {
+  const keys = join(stateDir, 'keys');
+  writeFileSync(keys, `${DEVICE} ${KEY}\n`);
+  const cloud = await startServer(cloudWith(keys), join(stateDir, 'cloud'));
+  const server = await startServer(deviceOf(cloud.port), join(stateDir, 'device'), await freePort());
+  await isOnline(server.port);
+  await fill(server.port, QUEUED);
+  await load(server.port, { connections: 32, count: WARM_UP });
+  const found = await costOf(server, DELIVERED, () =>
+    load(server.port, { connections: 32, count: DELIVERED }),
+  );
+  await server.end('SIGKILL');
+  await cloud.end('SIGKILL');
+  return found;
+}
+
+/** The reference cloud of the same program. @type {(keys: string) => Starter} */
+const cloudWith = (keys) => (port, stateDir) => ({
+  args: [PROGRAM, 'cloud'],
+  env: {
+    FIELDPOST_CLOUD_SERVER_LISTEN: `127.0.0.1:${port}`,
+    FIELDPOST_CLOUD_SERVER_KEYS_FILE: keys,
+    FIELDPOST_STATE_DIR: stateDir,
+  },
+});
+
+/** @type {(cloudPort: number) => Starter} */
+const deviceOf = (cloudPort) => (port, stateDir, relayPort) => {
+  const { env, ...started } = daemonIn(PROGRAM)(port, stateDir, relayPort);
+  const cloud = {
+    FIELDPOST_CLOUD: `http://127.0.0.1:${cloudPort}`,
+    FIELDPOST_DEVICE_ID: DEVICE,
+    FIELDPOST_CLOUD_KEY: KEY,
+  };
+  return { ...started, env: { ...env, ...cloud } };
+};
+
+/** Resolves when the daemon's link to its cloud is online. @param {number} port */
+async function isOnline(port) {
+  for (;;) {
+    const response = await fetch(`http://127.0.0.1:${port}/api/internal/state`);
+    if (/** @type {any} */ (await response.json()).link.state === 'online') return;
+    await pause(POLL_MS);
+  }
+}
+
+/**
  * CPU of a few starts to the first answer, and memory a while after the last one.
  * @param {Kind} kind
  * @param {string | null} template
@@ -153,6 +209,7 @@ async function measure(base) {
       accept: (directory) => accepts(traced, directory),
       bare: (directory) => accepts('bare', directory),
       deliver: delivers,
+      waiting: acceptsBesideWaiting,
       bareStart: (directory) => starts('bare', null, directory),
       emptyStart: (directory) => starts('fieldpost', empty, directory),
       fullStart: (directory) => starts('fieldpost', full, directory),
@@ -162,6 +219,7 @@ async function measure(base) {
   const accept = mediansOf(found.accept);
   const bare = mediansOf(found.bare);
   const deliver = mediansOf(found.deliver);
+  const waiting = mediansOf(found.waiting);
   const start = {
     bare: mediansOf(found.bareStart),
     empty: mediansOf(found.emptyStart),
@@ -173,6 +231,7 @@ async function measure(base) {
       'accept: allocated': accept.allocatedKiB,
       'accept: calls': accept.calls,
       'accept: bytes': accept.handedBytes,
+      'accept, 10,000 waiting, cloud online: CPU': waiting.cpuUs / accept.cpuUs,
       'accept and deliver: CPU': deliver.cpuUs / bare.cpuUs,
       'accept and deliver: allocated': deliver.allocatedKiB,
       'accept and deliver: calls': deliver.calls,
@@ -187,7 +246,7 @@ async function measure(base) {
       'size of the program': sizeOf(dirname(PROGRAM)) / 1000,
     },
     told: [
-      `accept: ${told(accept)}; bare: ${told(bare)}; accept and deliver: ${told(deliver)}`,
+      `accept: ${told(accept)}; bare: ${told(bare)}; with 10,000 waiting and the cloud online: ${told(waiting)}; accept and deliver: ${told(deliver)}`,
       `checkpoint: ${few.cpuMs.toFixed(1)} ms of CPU with 15,000 queued, the longest piece ${few.longestMs.toFixed(1)} ms; ${many.cpuMs.toFixed(1)} and ${many.longestMs.toFixed(1)} ms with 100,000`,
       `accepts of 32 clients over those of one: ${gain(accept)}; bare: ${gain(bare)}; ratio: ${(gain(accept) / gain(bare)).toFixed(2)}`,
     ],
