@@ -47,11 +47,15 @@ interface Calls {
   readonly documents: Uint32Array;
 }
 
-/** The mean of a second while all is well, and the most of any second: while the cloud is away, and from its return on. */
+/**
+ * The mean of a second while all is well, and the most of any second: while the cloud is away, and from its return on. And
+ * how many from its return to the end.
+ */
 export interface Rate {
   readonly steady: number;
   readonly during: number;
   readonly after: number;
+  readonly sum: number;
 }
 
 export interface FleetFigures extends Record<keyof Calls, Rate> {
@@ -228,12 +232,15 @@ class Fleet {
     const of = (kind: keyof Calls, fromMs: number, untilMs: number) =>
       this.#calls[kind].subarray(fromMs / SECOND_MS, untilMs / SECOND_MS);
     const peak = (seconds: Uint32Array) => seconds.reduce((most, one) => Math.max(most, one), 0);
+    const sumOf = (seconds: Uint32Array) => seconds.reduce((sum, one) => sum + one, 0);
     const rate = (kind: keyof Calls): Rate => {
       const quiet = of(kind, this.#endMs - LEAD_MS, this.#endMs);
+      const back = of(kind, this.#upMs, this.#endMs);
       return {
-        steady: quiet.reduce((sum, one) => sum + one, 0) / quiet.length,
+        steady: sumOf(quiet) / quiet.length,
         during: peak(of(kind, LEAD_MS, this.#upMs)),
-        after: peak(of(kind, this.#upMs, this.#endMs)),
+        after: peak(back),
+        sum: sumOf(back),
       };
     };
     const back = this.#onlineMs.sort();

@@ -472,12 +472,12 @@ t.test('each device of a simulated fleet connects once, and syncs once after a b
   const random = seededRandom(seed);
   const options = { devices: 1, random, outage: 'power cut', outageMs: MINUTE_MS, edited: 0 } as const;
   const booted = simulateFleet(options);
-  t.equal(booted.handshakes.after, 1);
-  t.equal(booted.documents.after, 1, 'a GET');
+  t.equal(booted.handshakes.sum, 1);
+  t.equal(booted.documents.sum, 1, 'a GET');
   const kept = simulateFleet({ ...options, outage: 'refused', edited: 1 });
-  t.equal(kept.handshakes.after, 1);
-  t.equal(kept.documents.after, 3, 'GET, PUT, GET after an edit');
-  t.equal(simulateFleet({ ...options, outage: 'refused' }).documents.after, 0, 'only after an edit');
+  t.equal(kept.handshakes.sum, 1);
+  t.equal(kept.documents.sum, 3, 'GET, PUT, GET after an edit');
+  t.equal(simulateFleet({ ...options, outage: 'refused' }).documents.sum, 0, 'only after an edit');
   const rare = { ...SETTINGS, heartbeatMs: MINUTE_MS };
   const { handshakes, requests } = simulateFleet({ ...options, outage: 'refused', settings: rare });
   t.equal(handshakes.steady, requests.steady, 'a rare heartbeat needs a connection each time');
