@@ -1,12 +1,12 @@
 /**
- * `node scripts/bench/guard.mjs`: fails if the built program costs more than budget.json allows. Some 75 s, with fixed
- * counts; our daemon and the bare server of peers/bare.mjs take turns, and the medians of five rounds are judged. Ratios of
- * CPU time, bytes and system calls hold on a busy machine. Wall times do not, so the rates are only printed.
+ * `node scripts/bench/guard.mjs`: fails if the built program costs more than budget.json allows. About a minute, with fixed
+ * counts. What is compared takes turns of some tenths of a second, so that a machine that is slow for a while is slow for all.
+ * Ratios of CPU time, bytes and system calls then hold on a busy machine. Wall times do not, so the rates are only printed.
  * In the environment: BENCH_PROGRAM (the main.cjs of another build), BENCH_DIR (where state is kept; a real disk).
  * A higher budget is a line in the diff of budget.json. Its commit says why.
  */
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { cp } from 'node:fs/promises';
+import { cp, mkdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkpointCosts, QUEUED as FEW_QUEUED, MANY_QUEUED } from './checkpoint.mjs';
@@ -14,18 +14,22 @@ import { inDirectory } from './directory.mjs';
 import { judge } from './judge.mjs';
 import { freePort } from './port.mjs';
 import { cpuMs, ioOf, residentMiB } from './process.mjs';
-import { interleave, median, tableOf } from './rounds.mjs';
+import { median, tableOf } from './rounds.mjs';
 import { startSink } from './senders.mjs';
 import { daemonIn, fill, load, PROGRAM, startServer } from './server.mjs';
 
-const ROUNDS = 5;
-/** After so many V8 has compiled what they use. */
-const WARM_UP = 4000;
-const MANY = 5800;
+/** Each with processes of its own: V8 does not compile twice alike. */
+const ROUNDS = 3;
+const TURNS = 6;
+/** Messages of a turn. */
+const LOT = 960;
 const ONE_BY_ONE = 200;
-const DELIVERED = 3000;
+/** After so many V8 has compiled what they use. With what follows 10,000 are queued. */
+const WARM_UP = 10_000 - TURNS * LOT - ONE_BY_ONE;
 const QUEUED = 10_000;
-const STARTS = 3;
+const STARTS = 12;
+/** After this many starts memory is read, too. */
+const RESIDENT_EACH = 4;
 const SETTLE_MS = 1000;
 const POLL_MS = 20;
 /** The bench's only device, and its key. */
@@ -35,25 +39,66 @@ const KEY = '0123456789abcdef0123456789abcdef';
 /** Has V8 say at each garbage collection how many bytes were allocated since the one before. */
 const traced = daemonIn(PROGRAM, ['--trace-gc-nvp']);
 
-/** @import {Kind, Server, Starter} from './server.mjs' */
+/** @import {Server, Starter} from './server.mjs' */
 
-/**
- * What a process takes for each of `count` messages while `work` runs.
- * @param {Server} server
- * @param {number} count
- * @param {() => Promise<unknown>} work
- */
-async function costOf({ pid }, count, work) {
-  const read = async () => ({ ...(await ioOf(pid)), cpuMs: await cpuMs(pid), ms: performance.now() });
-  const before = await read();
-  await work();
-  const after = await read();
-  return {
-    rate: (count / (after.ms - before.ms)) * 1000,
-    cpuUs: ((after.cpuMs - before.cpuMs) / count) * 1000,
-    calls: (after.calls - before.calls) / count,
-    handedBytes: (after.handedBytes - before.handedBytes) / count,
-  };
+/** What a process has taken so far. @typedef {{cpuMs: number, calls: number, handedBytes: number}} Cost */
+
+/** A process under load. `turn` has it take so many messages from 32 clients. */
+class Contestant {
+  /** @type {Cost} */
+  #cost = { cpuMs: 0, calls: 0, handedBytes: 0 };
+  #messages = 0;
+  /** The time in which its messages were accepted. */
+  #ms = 0;
+  #server;
+  #until;
+
+  /**
+   * @param {Server} server
+   * @param {() => Promise<unknown>} [until] begins with a turn, and resolves when the messages of the turn have gone their way
+   */
+  constructor(server, until = async () => undefined) {
+    this.#server = server;
+    this.#until = until;
+  }
+
+  async warmUp() {
+    await this.#take(WARM_UP);
+  }
+
+  async turn() {
+    const before = await this.#read();
+    const [, { ms }] = await this.#take(LOT);
+    const after = await this.#read();
+    for (const key of /** @type {(keyof Cost)[]} */ (Object.keys(before)))
+      this.#cost[key] += after[key] - before[key];
+    this.#messages += LOT;
+    this.#ms += ms;
+  }
+
+  /** Of each message. */
+  get each() {
+    const { cpuMs, calls, handedBytes } = this.#cost;
+    const count = this.#messages;
+    return {
+      rate: (count / this.#ms) * 1000,
+      cpuUs: (cpuMs / count) * 1000,
+      calls: calls / count,
+      handedBytes: handedBytes / count,
+    };
+  }
+
+  /** @param {number} count */
+  async #take(count) {
+    return await Promise.all([this.#until(), load(this.#server.port, { connections: 32, count })]);
+  }
+
+  /** @returns {Promise<Cost>} */
+  async #read() {
+    const { pid } = this.#server;
+    const { calls, handedBytes } = await ioOf(pid);
+    return { calls, handedBytes, cpuMs: await cpuMs(pid) };
+  }
 }
 
 /**
@@ -71,64 +116,66 @@ function allocations({ stdout }) {
 }
 
 /**
- * Requests of 1 KiB from 32 clients, then from one.
- * @param {Kind | Starter} kind
- * @param {string} stateDir
+ * One round. `accept` and `bare` take requests of 1 KiB; `deliver` also delivers them meanwhile to a relay in another process.
+ * `waiting` has its cloud online, and 10,000 mails that wait for a relay that does not answer: the queues of SMS, calls and
+ * pushes could send at once, and have nothing to send.
+ * @param {string} base
  */
-async function accepts(kind, stateDir) {
-  const server = await startServer(kind, stateDir);
-  const allocatedBytes = allocations(server);
-  const from = (/** @type {number} */ connections, /** @type {number} */ count) =>
-    costOf(server, count, () => load(server.port, { connections, count }));
-  await from(32, WARM_UP);
-  const many = await from(32, MANY);
-  const one = await from(1, ONE_BY_ONE);
-  const found = {
-    ...many,
-    rateOfOne: one.rate,
-    allocatedKiB: allocatedBytes() / (WARM_UP + MANY + ONE_BY_ONE) / 1024,
-    residentMiB: await residentMiB(server.pid),
+async function round(base) {
+  for (const name of ['accept', 'bare', 'deliver', 'waiting', 'cloud'])
+    await mkdir(join(base, name), { recursive: true });
+  const sink = await startSink({ lots: [WARM_UP, ...Array(TURNS).fill(LOT)] });
+  const cloud = await startCloud(base);
+  const servers = {
+    accept: await startServer(traced, join(base, 'accept')),
+    bare: await startServer('bare', join(base, 'bare')),
+    deliver: await startServer(traced, join(base, 'deliver'), sink.port),
+    waiting: await startServer(deviceOf(cloud.port), join(base, 'waiting'), await freePort()),
   };
-  await server.end('SIGKILL');
-  return found;
-}
-
-/**
- * Requests of 1 KiB from 32 clients, which are delivered meanwhile to a relay in another process.
- * @param {string} stateDir
- */
-async function delivers(stateDir) {
-  const sink = await startSink({ lots: [WARM_UP, DELIVERED] });
-  const server = await startServer(traced, stateDir, sink.port);
-  const allocatedBytes = allocations(server);
-  const lot = (/** @type {number} */ count) =>
-    costOf(server, count, () => Promise.all([sink.lot(), load(server.port, { connections: 32, count })]));
-  await lot(WARM_UP);
-  const cost = await lot(DELIVERED);
-  await server.end('SIGKILL');
+  const allocatedBytes = allocations(servers.accept);
+  const deliverAllocatedBytes = allocations(servers.deliver);
+  await isOnline(servers.waiting.port);
+  await fill(servers.waiting.port, QUEUED);
+  const contestants = {
+    accept: new Contestant(servers.accept),
+    bare: new Contestant(servers.bare),
+    deliver: new Contestant(servers.deliver, () => sink.lot()),
+    waiting: new Contestant(servers.waiting),
+  };
+  const all = Object.values(contestants);
+  for (const one of all) await one.warmUp();
+  for (let turn = 0; turn < TURNS; turn++) {
+    for (let n = 0; n < all.length; n++) await all[(turn + n) % all.length]?.turn();
+  }
+  const { accept, bare, deliver, waiting } = contestants;
+  const found = {
+    accept: {
+      ...accept.each,
+      rateOfOne: await rateOfOne(servers.accept),
+      allocatedKiB: allocatedBytes() / QUEUED / 1024,
+      residentMiB: await residentMiB(servers.accept.pid),
+    },
+    bare: { ...bare.each, rateOfOne: await rateOfOne(servers.bare) },
+    deliver: { ...deliver.each, allocatedKiB: deliverAllocatedBytes() / (WARM_UP + TURNS * LOT) / 1024 },
+    waiting: waiting.each,
+  };
+  for (const server of [...Object.values(servers), cloud]) await server.end('SIGKILL');
   sink.end();
-  return { ...cost, allocatedKiB: allocatedBytes() / (WARM_UP + DELIVERED) / 1024 };
+  await rm(base, { recursive: true });
+  return found;
 }
 
-/**
- * Requests of 1 KiB from 32 clients to a daemon whose cloud is online, while mails wait for a relay that does not answer. The
- * queues of SMS, calls and pushes could send at once, and have nothing to send.
- * @param {string} stateDir
- */
-async function acceptsBesideWaiting(stateDir) {
-  const keys = join(stateDir, 'keys');
+/** Requests each second from one client. @param {Server} server */
+async function rateOfOne({ port }) {
+  const { accepted, ms } = await load(port, { connections: 1, count: ONE_BY_ONE });
+  return (accepted / ms) * 1000;
+}
+
+/** @param {string} base */
+async function startCloud(base) {
+  const keys = join(base, 'keys');
   writeFileSync(keys, `${DEVICE} ${KEY}\n`);
-  const cloud = await startServer(cloudWith(keys), join(stateDir, 'cloud'));
-  const server = await startServer(deviceOf(cloud.port), join(stateDir, 'device'), await freePort());
-  await isOnline(server.port);
-  await fill(server.port, QUEUED);
-  await load(server.port, { connections: 32, count: WARM_UP });
-  const found = await costOf(server, DELIVERED, () =>
-    load(server.port, { connections: 32, count: DELIVERED }),
-  );
-  await server.end('SIGKILL');
-  await cloud.end('SIGKILL');
-  return found;
+  return await startServer(cloudWith(keys), join(base, 'cloud'));
 }
 
 /** The reference cloud of the same program. @type {(keys: string) => Starter} */
@@ -143,7 +190,7 @@ const cloudWith = (keys) => (port, stateDir) => ({
 
 /** @type {(cloudPort: number) => Starter} */
 const deviceOf = (cloudPort) => (port, stateDir, relayPort) => {
-  const { env, ...started } = daemonIn(PROGRAM)(port, stateDir, relayPort);
+  const { env, ...started } = traced(port, stateDir, relayPort);
   const cloud = {
     FIELDPOST_CLOUD: `http://127.0.0.1:${cloudPort}`,
     FIELDPOST_DEVICE_ID: DEVICE,
@@ -162,26 +209,36 @@ async function isOnline(port) {
 }
 
 /**
- * CPU of a few starts to the first answer, and memory a while after the last one.
- * @param {Kind} kind
- * @param {string | null} template
- * @param {string} stateDir
+ * CPU of a start to the first answer, and memory a while after it: of the bare server, and of the daemon with the state of
+ * these directories.
+ * @param {string} base
+ * @param {{empty: string, full: string}} templates
  */
-async function starts(kind, template, stateDir) {
-  let spentMs = 0;
-  let miB = 0;
-  for (let n = 1; n <= STARTS; n++) {
-    const own = join(stateDir, String(n));
-    if (template) await cp(template, own, { recursive: true, filter: (path) => !path.endsWith('/lock') });
-    const server = await startServer(kind, own);
-    spentMs += await cpuMs(server.pid);
-    if (n === STARTS && template) {
-      await pause(SETTLE_MS);
-      miB = await residentMiB(server.pid);
+async function starts(base, templates) {
+  const kinds = /** @type {const} */ (['bare', 'empty', 'full']);
+  const spentMs = { bare: 0, empty: 0, full: 0 };
+  const miB = { bare: [NaN], empty: [NaN], full: [NaN] };
+  for (let n = 0; n < STARTS; n++) {
+    for (const kind of kinds) {
+      const own = join(base, 'start');
+      await mkdir(own);
+      if (kind !== 'bare')
+        await cp(templates[kind], own, { recursive: true, filter: (path) => !path.endsWith('/lock') });
+      const server = await startServer(kind === 'bare' ? 'bare' : 'fieldpost', own);
+      spentMs[kind] += await cpuMs(server.pid);
+      if (n % RESIDENT_EACH === 0 && kind !== 'bare') {
+        await pause(SETTLE_MS);
+        miB[kind].push(await residentMiB(server.pid));
+      }
+      await server.end();
+      await rm(own, { recursive: true });
     }
-    await server.end();
   }
-  return { cpuMs: spentMs / STARTS, residentMiB: miB };
+  const of = (/** @type {'bare' | 'empty' | 'full'} */ kind) => ({
+    cpuMs: spentMs[kind],
+    residentMiB: median(miB[kind].slice(1)),
+  });
+  return { bare: of('bare'), empty: of('empty'), full: of('full') };
 }
 
 /**
@@ -203,36 +260,24 @@ async function stopped(stateDir, queued) {
 async function measure(base) {
   const full = await stopped(join(base, 'full'), QUEUED);
   const empty = await stopped(join(base, 'empty'), 0);
-  const found = await interleave(
-    { rounds: ROUNDS, base },
-    {
-      accept: (directory) => accepts(traced, directory),
-      bare: (directory) => accepts('bare', directory),
-      deliver: delivers,
-      waiting: acceptsBesideWaiting,
-      bareStart: (directory) => starts('bare', null, directory),
-      emptyStart: (directory) => starts('fieldpost', empty, directory),
-      fullStart: (directory) => starts('fieldpost', full, directory),
-    },
-  );
-  const { few, many } = await checkpointCosts(base, ROUNDS);
-  const accept = mediansOf(found.accept);
-  const bare = mediansOf(found.bare);
-  const deliver = mediansOf(found.deliver);
-  const waiting = mediansOf(found.waiting);
-  const start = {
-    bare: mediansOf(found.bareStart),
-    empty: mediansOf(found.emptyStart),
-    full: mediansOf(found.fullStart),
-  };
+  const rounds = [];
+  for (let n = 1; n <= ROUNDS; n++) rounds.push(await round(join(base, `round${n}`)));
+  const start = await starts(base, { empty, full });
+  const { few, many } = await checkpointCosts(base, 5);
+  const accept = mediansOf(rounds.map((one) => one.accept));
+  const bare = mediansOf(rounds.map((one) => one.bare));
+  const deliver = mediansOf(rounds.map((one) => one.deliver));
+  const waiting = mediansOf(rounds.map((one) => one.waiting));
+  /** @type {(of: 'accept' | 'deliver' | 'waiting', peer: 'accept' | 'bare') => number} */
+  const cpuOf = (of, peer) => median(rounds.map((one) => one[of].cpuUs / one[peer].cpuUs));
   return {
     judged: {
-      'accept: CPU': accept.cpuUs / bare.cpuUs,
+      'accept: CPU': cpuOf('accept', 'bare'),
       'accept: allocated': accept.allocatedKiB,
       'accept: calls': accept.calls,
       'accept: bytes': accept.handedBytes,
-      'accept, 10,000 waiting, cloud online: CPU': waiting.cpuUs / accept.cpuUs,
-      'accept and deliver: CPU': deliver.cpuUs / bare.cpuUs,
+      'accept, 10,000 waiting, cloud online: CPU': cpuOf('waiting', 'accept'),
+      'accept and deliver: CPU': cpuOf('deliver', 'bare'),
       'accept and deliver: allocated': deliver.allocatedKiB,
       'accept and deliver: calls': deliver.calls,
       'accept and deliver: bytes': deliver.handedBytes,
@@ -246,7 +291,7 @@ async function measure(base) {
       'size of the program': sizeOf(dirname(PROGRAM)) / 1000,
     },
     told: [
-      `accept: ${told(accept)}; bare: ${told(bare)}; with 10,000 waiting and the cloud online: ${told(waiting)}; accept and deliver: ${told(deliver)}`,
+      `accept: ${told(accept)}; bare: ${told(bare)}; with 10,000 waiting and the cloud online: ${told(waiting)}; accept and deliver: ${deliver.cpuUs.toFixed(0)} µs`,
       `checkpoint: ${few.cpuMs.toFixed(1)} ms of CPU with 15,000 queued, the longest piece ${few.longestMs.toFixed(1)} ms; ${many.cpuMs.toFixed(1)} and ${many.longestMs.toFixed(1)} ms with 100,000`,
       `accepts of 32 clients over those of one: ${gain(accept)}; bare: ${gain(bare)}; ratio: ${(gain(accept) / gain(bare)).toFixed(2)}`,
     ],
