@@ -14,7 +14,7 @@ import { seededRandom, testSeed } from '../support/random.js';
 import { type Bench, openOn, STATE_DIR } from '../support/store.js';
 import { StoreClient } from './store-client.js';
 
-const HISTORIES = process.env.FIELDPOST_TEST_LONG === '1' ? 400 : 20;
+const HISTORIES = process.env.FIELDPOST_TEST_LONG === '1' ? 250 : 20;
 const LIVES_MAX = 4;
 const STEPS_MAX = 40;
 const CUTS: readonly PowerCut[] = ['nothing', 'everything', 'random', 'random', 'torn-head', 'torn-tail'];
