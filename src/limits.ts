@@ -51,9 +51,8 @@ export const REQUEST_TIMEOUT_MS = 5 * MINUTE_MS;
 /** A request is ended when its body brings no byte for this long. */
 export const REQUEST_IDLE_MS = 30 * SECOND_MS;
 export const KEEP_ALIVE_MS = 60 * SECOND_MS;
-/** After a refusal the connection ends after this long; until then so much of the rest is read and discarded. */
+/** After a refusal the rest of the body is discarded for this long. */
 export const REFUSED_LINGER_MS = 2 * SECOND_MS;
-export const REFUSED_LINGER_BYTES = MIB;
 /** RFC 6838 §4.2: each half of a media type has at most 127 characters. */
 export const MEDIA_TYPE_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEY_CHARS_MAX = 255;

@@ -5,7 +5,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { FieldpostError } from '../errors.js';
-import { REFUSED_LINGER_BYTES, REFUSED_LINGER_MS } from '../limits.js';
+import { REFUSED_LINGER_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Receiving } from './body-watch.js';
 
@@ -86,14 +86,9 @@ export function linger(socket: Socket, clock: Clock): void {
 }
 
 /**
- * Discards what comes from `source`, up to REFUSED_LINGER_BYTES; the rest stays unread until `linger` closes the socket. A
- * client that writes on has the same time to read its answer as one that is silent. `streamed` gets each size.
+ * Discards what comes from `source` until `linger` closes the socket, however much it is: a reset would overtake the answer
+ * of a client that writes on before it reads. `streamed` gets each size.
  */
 export function discard(source: Readable, streamed: (bytes: number) => void): void {
-  let leftBytes = REFUSED_LINGER_BYTES;
-  source.on('data', (chunk: Buffer) => {
-    streamed(chunk.length);
-    leftBytes -= chunk.length;
-    if (leftBytes < 0) source.pause();
-  });
+  source.on('data', (chunk: Buffer) => streamed(chunk.length));
 }
