@@ -12,7 +12,7 @@ import { etcdVersion, startEtcd } from './etcd.mjs';
 import { cpuMs, residentMiB } from './process.mjs';
 import { aThird, compare, interleave, unmeasured } from './rounds.mjs';
 import { isSmoke, scaled } from './scale.mjs';
-import { ordered, PROGRAM, startServer } from './server.mjs';
+import { cloudOf, ordered, PROGRAM, STORE, startServer } from './server.mjs';
 
 /** As many as the files take. With them the usual rate is that of a heartbeat every 30 s. */
 const DEVICES = Number(process.env.BENCH_FLEET_DEVICES ?? scaled(10_000));
@@ -25,7 +25,6 @@ const FIRST_RATE = 500;
 const STEP = 1.2;
 const STRIDE = 4;
 const CONNECTIONS = 32;
-const STORE = 'FIELDPOST_CLOUD_SERVER_STORE';
 
 /** Resolves with the rows; the plan is that of rounds.mjs. */
 export async function fleet(plan) {
@@ -132,18 +131,6 @@ async function measure({ directory, base, instances, withEtcd }) {
 async function sum(pids, figure) {
   const numbers = await Promise.all(pids.map((pid) => figure(pid)));
   return numbers.reduce((total, one) => total + one, 0);
-}
-
-/** `fieldpost cloud`, for startServer. Without a file of keys any key is right on this machine. */
-function cloudOf(etcd) {
-  return (port, stateDir) => ({
-    args: [PROGRAM, 'cloud'],
-    env: {
-      FIELDPOST_CLOUD_SERVER_LISTEN: `127.0.0.1:${port}`,
-      FIELDPOST_STATE_DIR: stateDir,
-      ...(etcd && { [STORE]: `etcd:${etcd.endpoints.join(',')}` }),
-    },
-  });
 }
 
 /** The highest of the rates that are tried: first in large steps, then in small ones. */

@@ -5,7 +5,7 @@
  * In the environment: BENCH_PROGRAM (the main.cjs of another build), BENCH_DIR (where state is kept; a real disk).
  * A higher budget is a line in the diff of budget.json. Its commit says why.
  */
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { cp, mkdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -16,7 +16,7 @@ import { freePort } from './port.mjs';
 import { cpuMs, ioOf, residentMiB } from './process.mjs';
 import { median, tableOf } from './rounds.mjs';
 import { startSink } from './senders.mjs';
-import { daemonIn, fill, load, PROGRAM, startServer } from './server.mjs';
+import { cloudOf, daemonIn, fill, load, PROGRAM, startServer } from './server.mjs';
 
 /** Each with processes of its own: V8 does not compile twice alike. */
 const ROUNDS = 3;
@@ -24,17 +24,14 @@ const TURNS = 6;
 /** Messages of a turn. */
 const LOT = 960;
 const ONE_BY_ONE = 200;
-/** After so many V8 has compiled what they use. With what follows 10,000 are queued. */
-const WARM_UP = 10_000 - TURNS * LOT - ONE_BY_ONE;
 const QUEUED = 10_000;
+/** After so many V8 has compiled what they use. With what follows QUEUED are accepted. */
+const WARM_UP = QUEUED - TURNS * LOT - ONE_BY_ONE;
 const STARTS = 12;
 /** After this many starts memory is read, too. */
 const RESIDENT_EACH = 4;
 const SETTLE_MS = 1000;
 const POLL_MS = 20;
-/** The bench's only device, and its key. */
-const DEVICE = 'pump-1';
-const KEY = '0123456789abcdef0123456789abcdef';
 
 /** Has V8 say at each garbage collection how many bytes were allocated since the one before. */
 const traced = daemonIn(PROGRAM, ['--trace-gc-nvp']);
@@ -122,10 +119,9 @@ function allocations({ stdout }) {
  * @param {string} base
  */
 async function round(base) {
-  for (const name of ['accept', 'bare', 'deliver', 'waiting', 'cloud'])
-    await mkdir(join(base, name), { recursive: true });
+  await mkdir(base);
   const sink = await startSink({ lots: [WARM_UP, ...Array(TURNS).fill(LOT)] });
-  const cloud = await startCloud(base);
+  const cloud = await startServer(cloudOf(null), join(base, 'cloud'));
   const servers = {
     accept: await startServer(traced, join(base, 'accept')),
     bare: await startServer('bare', join(base, 'bare')),
@@ -171,30 +167,13 @@ async function rateOfOne({ port }) {
   return (accepted / ms) * 1000;
 }
 
-/** @param {string} base */
-async function startCloud(base) {
-  const keys = join(base, 'keys');
-  writeFileSync(keys, `${DEVICE} ${KEY}\n`);
-  return await startServer(cloudWith(keys), join(base, 'cloud'));
-}
-
-/** The reference cloud of the same program. @type {(keys: string) => Starter} */
-const cloudWith = (keys) => (port, stateDir) => ({
-  args: [PROGRAM, 'cloud'],
-  env: {
-    FIELDPOST_CLOUD_SERVER_LISTEN: `127.0.0.1:${port}`,
-    FIELDPOST_CLOUD_SERVER_KEYS_FILE: keys,
-    FIELDPOST_STATE_DIR: stateDir,
-  },
-});
-
 /** @type {(cloudPort: number) => Starter} */
 const deviceOf = (cloudPort) => (port, stateDir, relayPort) => {
   const { env, ...started } = traced(port, stateDir, relayPort);
   const cloud = {
     FIELDPOST_CLOUD: `http://127.0.0.1:${cloudPort}`,
-    FIELDPOST_DEVICE_ID: DEVICE,
-    FIELDPOST_CLOUD_KEY: KEY,
+    FIELDPOST_DEVICE_ID: 'pump-1',
+    FIELDPOST_CLOUD_KEY: 'any-key-is-right',
   };
   return { ...started, env: { ...env, ...cloud } };
 };
@@ -215,18 +194,18 @@ async function isOnline(port) {
  * @param {{empty: string, full: string}} templates
  */
 async function starts(base, templates) {
+  const own = join(base, 'start');
   const kinds = /** @type {const} */ (['bare', 'empty', 'full']);
   const spentMs = { bare: 0, empty: 0, full: 0 };
-  const miB = { bare: [NaN], empty: [NaN], full: [NaN] };
+  /** @type {{empty: number[], full: number[]}} */
+  const miB = { empty: [], full: [] };
   for (let n = 0; n < STARTS; n++) {
     for (const kind of kinds) {
-      const own = join(base, 'start');
-      await mkdir(own);
       if (kind !== 'bare')
         await cp(templates[kind], own, { recursive: true, filter: (path) => !path.endsWith('/lock') });
       const server = await startServer(kind === 'bare' ? 'bare' : 'fieldpost', own);
       spentMs[kind] += await cpuMs(server.pid);
-      if (n % RESIDENT_EACH === 0 && kind !== 'bare') {
+      if (kind !== 'bare' && n % RESIDENT_EACH === 0) {
         await pause(SETTLE_MS);
         miB[kind].push(await residentMiB(server.pid));
       }
@@ -234,11 +213,7 @@ async function starts(base, templates) {
       await rm(own, { recursive: true });
     }
   }
-  const of = (/** @type {'bare' | 'empty' | 'full'} */ kind) => ({
-    cpuMs: spentMs[kind],
-    residentMiB: median(miB[kind].slice(1)),
-  });
-  return { bare: of('bare'), empty: of('empty'), full: of('full') };
+  return { spentMs, residentMiB: { empty: median(miB.empty), full: median(miB.full) } };
 }
 
 /**
@@ -262,7 +237,7 @@ async function measure(base) {
   const empty = await stopped(join(base, 'empty'), 0);
   const rounds = [];
   for (let n = 1; n <= ROUNDS; n++) rounds.push(await round(join(base, `round${n}`)));
-  const start = await starts(base, { empty, full });
+  const { spentMs, residentMiB: idleMiB } = await starts(base, { empty, full });
   const { few, many } = await checkpointCosts(base, 5);
   const accept = mediansOf(rounds.map((one) => one.accept));
   const bare = mediansOf(rounds.map((one) => one.bare));
@@ -281,10 +256,10 @@ async function measure(base) {
       'accept and deliver: allocated': deliver.allocatedKiB,
       'accept and deliver: calls': deliver.calls,
       'accept and deliver: bytes': deliver.handedBytes,
-      'start, empty: CPU': start.empty.cpuMs / start.bare.cpuMs,
-      'start, 10,000 queued: CPU': start.full.cpuMs / start.empty.cpuMs,
-      'start, 10,000 queued: resident': start.full.residentMiB - start.empty.residentMiB,
-      '10,000 accepted: resident': accept.residentMiB - start.empty.residentMiB,
+      'start, empty: CPU': spentMs.empty / spentMs.bare,
+      'start, 10,000 queued: CPU': spentMs.full / spentMs.empty,
+      'start, 10,000 queued: resident': idleMiB.full - idleMiB.empty,
+      '10,000 accepted: resident': accept.residentMiB - idleMiB.empty,
       'checkpoint, 15,000 queued: CPU': few.cpuMs / few.peerMs,
       'checkpoint, 15,000 queued: longest piece': few.longestMs / few.peerMs,
       'checkpoint, 100,000 queued: each message': (many.cpuMs / few.cpuMs) * (FEW_QUEUED / MANY_QUEUED),

@@ -12,6 +12,8 @@ import { scaled } from './scale.mjs';
 /** The built program, or that of another build in BENCH_PROGRAM. */
 export const PROGRAM =
   process.env.BENCH_PROGRAM ?? fileURLToPath(new URL('../../build/dist/main.cjs', import.meta.url));
+/** The setting that has the reference cloud keep its state in etcd. */
+export const STORE = 'FIELDPOST_CLOUD_SERVER_STORE';
 const WARM_UP_REQUESTS = scaled(5000);
 const BENCH = fileURLToPath(new URL('.', import.meta.url));
 /** @type {(writeBytes: number) => Starter} */
@@ -64,6 +66,19 @@ export const daemonIn =
       ...(relayPort && { FIELDPOST_RELAY: `smtp://127.0.0.1:${relayPort}?tls=never` }),
     },
   });
+/**
+ * The reference cloud of the same program; with `etcd` it keeps its state there. Without a file of keys any key is right on
+ * this machine.
+ * @type {(etcd: {endpoints: string[]} | null) => Starter}
+ */
+export const cloudOf = (etcd) => (port, stateDir) => ({
+  args: [PROGRAM, 'cloud'],
+  env: {
+    FIELDPOST_CLOUD_SERVER_LISTEN: `127.0.0.1:${port}`,
+    FIELDPOST_STATE_DIR: stateDir,
+    ...(etcd && { [STORE]: `etcd:${etcd.endpoints.join(',')}` }),
+  },
+});
 /** @type {Record<Kind, Starter>} */
 const KINDS = {
   fieldpost: daemonIn(PROGRAM),
