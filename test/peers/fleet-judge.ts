@@ -138,14 +138,24 @@ function isJustified(
  * When the cloud may have heard the request at the latest. What a device sends to an instance that is paused or cut off lies
  * in a buffer of the system; the instance reads it when its fault ends, long after the device has given it up.
  */
-function heardByMs({ url, sentMs, okMs }: Try, { instances, troubles }: Evidence): number {
+function heardByMs({ url, sentMs, okMs }: Try, evidence: Evidence): number {
   if (okMs !== null) return okMs;
-  const name = instances.find((instance) => instance.url === url)?.name;
-  const ends = troubles
-    .filter(({ what, instance }) => BUFFERED.includes(what) && instance === name)
-    .filter(({ fromMs, toMs }) => fromMs - FLEET_STALE_MS <= sentMs && sentMs <= toMs)
+  const ends = troublesOf(url, sentMs, evidence)
+    .filter(({ what }) => BUFFERED.includes(what))
     .map(({ toMs }) => toMs + FLEET_STALE_MS);
   return Math.max(sentMs, ...ends);
+}
+
+/** The faults of the instance behind this URL at this moment, and those that began up to FLEET_STALE_MS later. */
+function troublesOf(
+  url: string,
+  atMs: number,
+  { instances, troubles }: Pick<Evidence, 'instances' | 'troubles'>,
+): Trouble[] {
+  const name = instances.find((instance) => instance.url === url)?.name;
+  return troubles.filter(
+    ({ instance, fromMs, toMs }) => instance === name && fromMs - FLEET_STALE_MS <= atMs && atMs <= toMs,
+  );
 }
 
 /**
@@ -176,13 +186,9 @@ function outagesOf(tries: readonly Try[], { delayMs, stopDelayMs, ...evidence }:
   return outages;
 }
 
-function isHeard({ url, okMs }: Try, { instances, troubles }: Pick<Evidence, 'instances' | 'troubles'>) {
+function isHeard({ url, okMs }: Try, evidence: Pick<Evidence, 'instances' | 'troubles'>) {
   if (okMs === null) return false;
-  const name = instances.find((instance) => instance.url === url)?.name;
-  return !troubles.some(
-    ({ what, instance, fromMs, toMs }) =>
-      LOSSES.includes(what) && instance === name && okMs >= fromMs - FLEET_STALE_MS && okMs <= toMs,
-  );
+  return !troublesOf(url, okMs, evidence).some(({ what }) => LOSSES.includes(what));
 }
 
 function describe({ instance, device, kind, destination, atMs }: Notification): string {
