@@ -235,12 +235,12 @@ class Fleet {
     const sumOf = (seconds: Uint32Array) => seconds.reduce((sum, one) => sum + one, 0);
     const rate = (kind: keyof Calls): Rate => {
       const quiet = of(kind, this.#endMs - LEAD_MS, this.#endMs);
-      const back = of(kind, this.#upMs, this.#endMs);
+      const sinceUp = of(kind, this.#upMs, this.#endMs);
       return {
         steady: sumOf(quiet) / quiet.length,
         during: peak(of(kind, LEAD_MS, this.#upMs)),
-        after: peak(back),
-        sum: sumOf(back),
+        after: peak(sinceUp),
+        sum: sumOf(sinceUp),
       };
     };
     const back = this.#onlineMs.sort();
