@@ -24,6 +24,7 @@ import type { BeginMail } from './message/mail-intake.js';
 import { openStore } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
 import { type Listeners, openListeners } from './system/listen.js';
+import { isRelayDown } from './views.js';
 
 /** A running daemon. */
 export interface Daemon {
@@ -139,7 +140,7 @@ async function start(parts: Parts): Promise<Daemon> {
   }
   delivery.start();
   cloud?.start(delivery);
-  const isOffline = () => delivery.relayView().state === 'failing' || cloud?.link.isOnline === false;
+  const isOffline = () => isRelayDown(delivery.relayView().state) || cloud?.link.isOnline === false;
   const network = system.watchNetwork?.(() => {
     log.debug('network changed');
     wake();

@@ -17,7 +17,8 @@ export type DaemonState = Partial<{
     lastHeartbeat: string | null;
     history?: readonly (Stated & { since: string; durationMs: number })[];
   };
-  relay: Stated;
+  /** `nextTryAt`: when a relay that is down is tried again; null during a try. */
+  relay: Stated & { nextTryAt?: string | null };
   queue: QueueCounts & Partial<QueueRoom & { full: boolean }>;
   destinations: {
     count: number;
@@ -92,7 +93,7 @@ function waitWords(waiting: number, { queue, relay, link }: DaemonState, time: S
   // The words of a fault name the relay, or the cloud.
   for (const peer of [relay, link]) {
     if (peer?.reason && peer.state !== 'disabled' && peer.state !== 'none') {
-      return `${count}: ${peer.reason}${since(peer.since, time)}`;
+      return `${count}: ${peer.reason}${since(peer.since, time)}${nextTry(peer, time)}`;
     }
   }
   return queue !== undefined && queue.deferred > 0 ? `${count}, ${queue.deferred} of them deferred` : count;
@@ -100,6 +101,10 @@ function waitWords(waiting: number, { queue, relay, link }: DaemonState, time: S
 
 function since(iso: string | null | undefined, time: ShowTime): string {
   return iso ? ` since ${time(iso)}` : '';
+}
+
+function nextTry(peer: Stated & { nextTryAt?: string | null }, time: ShowTime): string {
+  return peer.nextTryAt ? `; next try ${time(peer.nextTryAt)}` : '';
 }
 
 function because(reason: string | null | undefined): string {
@@ -114,7 +119,7 @@ function relay({ relay }: DaemonState, time: ShowTime): StateLine[] {
   }
   if (state === 'unknown' && !reason) return [['relay', 'good', 'not tried yet']];
   if (state === 'unknown') return [['relay', 'uneasy', `has taken nothing yet: ${reason}`]];
-  const words = `${state}${since(relay.since, time)}${because(reason)}`;
+  const words = `${state}${since(relay.since, time)}${because(reason)}${nextTry(relay, time)}`;
   return [['relay', state === 'ok' ? 'good' : 'uneasy', words]];
 }
 

@@ -4,7 +4,7 @@
  */
 import type { Verdict } from './message/message.js';
 
-export const RELAY_STATES = ['none', 'unknown', 'ok', 'failing'] as const;
+export const RELAY_STATES = ['none', 'unknown', 'ok', 'failing', 'refusing'] as const;
 export const LINK_STATES = ['disabled', 'connecting', 'online', 'unsteady', 'offline'] as const;
 export const STORAGE_STATES = ['ok', 'full', 'failed'] as const;
 
@@ -15,8 +15,19 @@ interface View<State> {
   readonly reason: string | null;
 }
 
-/** All relays together. `none`: not configured. `unknown`: it has taken nothing yet, for `reason` if it was tried. */
-export type RelayView = View<(typeof RELAY_STATES)[number]>;
+/**
+ * All relays together. `none`: not configured. `unknown`: it has taken nothing yet, for `reason` if it was tried.
+ * `refusing`: it refuses this device or its account.
+ */
+export interface RelayView extends View<(typeof RELAY_STATES)[number]> {
+  /** When a relay that fails or refuses is tried again; null if none does, and during a try. */
+  readonly nextTryMs: number | null;
+}
+
+/** True if relays are there, and none of them takes mails. */
+export function isRelayDown(state: string | null): boolean {
+  return state === 'failing' || state === 'refusing';
+}
 
 /** The states of a link that there is. */
 export type LinkMode = Exclude<(typeof LINK_STATES)[number], 'disabled'>;

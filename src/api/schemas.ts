@@ -76,6 +76,10 @@ export const SCHEMAS = {
       state: { type: 'string', enum: RELAY_STATES },
       since: instant,
       reason: orNull(text),
+      nextTryAt: {
+        ...orNull(instant),
+        description: 'when a relay that is failing or refusing is tried again; null during a try',
+      },
     }),
     queue: record({
       ...queue,

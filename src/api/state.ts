@@ -25,7 +25,12 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
   const { synced, lastSyncMs, reason } = context.syncState() ?? NEVER_SYNCED;
   exchange.json(200, {
     link: linkView(context.linkState(), startedMs),
-    relay: { state: relay.state, since: isoOf(relay.sinceMs), reason: relay.reason },
+    relay: {
+      state: relay.state,
+      since: isoOf(relay.sinceMs),
+      reason: relay.reason,
+      nextTryAt: relay.nextTryMs === null ? null : isoOf(relay.nextTryMs),
+    },
     queue: { ...store.counts(), ...roomView(store.room()) },
     destinations: {
       ...store.book.counts,

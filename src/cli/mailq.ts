@@ -5,6 +5,7 @@
 import { KIB } from '../limits.js';
 import { counted } from '../sizes.js';
 import { visible } from '../text.js';
+import { isRelayDown } from '../views.js';
 import type { Call } from './client.js';
 import { messagesWith, type ShownMessage, WAITING } from './listing.js';
 import { typeName } from './words.js';
@@ -33,7 +34,7 @@ export async function mailqText(call: Call): Promise<string> {
     queue: { held: boolean };
     relay: { state: string; reason: string | null };
   };
-  const relayReason = state.relay.state === 'failing' ? state.relay.reason : null;
+  const relayReason = isRelayDown(state.relay.state) ? state.relay.reason : null;
   const standing = { isHeld: state.queue.held, relayReason };
   const bytes = messages.reduce((sum, { size = 0 }) => sum + size, 0);
   const blocks = messages.map((message) => blockOf(message, standing));

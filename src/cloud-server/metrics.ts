@@ -25,7 +25,11 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
   return [
     gauge('build_info', 'Always 1; the label tells the version.', [[{ version }, 1]]),
     gauge('devices', 'Devices by state.', by('state', states)),
-    gauge('devices_attention', 'Devices whose relay is failing, or with failed messages.', attention),
+    gauge(
+      'devices_attention',
+      'Devices whose relay is failing or refusing, or with failed messages.',
+      attention,
+    ),
     gauge('documents', 'Devices with a destinations document.', documentCount),
     counter('heartbeats_total', 'Heartbeats since the start.', totals.heartbeats),
     counter('refused_total', 'Calls refused since the start, by error code.', by('code', refused.byCode)),

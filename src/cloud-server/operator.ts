@@ -21,7 +21,7 @@ export const DEVICES_QUERY = {
   attention: {
     type: 'boolean',
     default: false,
-    description: 'true: only devices whose relay is failing, or with failed messages',
+    description: 'true: only devices whose relay is failing or refusing, or with failed messages',
   },
   limit: { type: 'integer', minimum: 1, maximum: CLOUD_LIST_MAX, default: CLOUD_LIST_MAX },
   after: { type: 'string', description: 'the `next` of the page before' },

@@ -123,7 +123,8 @@ export const CLOUD_SCHEMAS = {
     total: { ...count, description: 'devices that fit the filter, on all pages' },
     counts: {
       ...record(Object.fromEntries([...DEVICE_STATES, 'attention'].map((name) => [name, count]))),
-      description: 'all devices by state; attention: those with a failing relay or failed messages',
+      description:
+        'all devices by state; attention: those with a failing or refusing relay, or failed messages',
     },
     refused: { ...count, description: 'calls of new devices that were refused, because there are too many' },
   }),

@@ -4,7 +4,7 @@
  */
 import { isJsonObject, type JsonObject } from '../json.js';
 import { oneLine } from '../text.js';
-import { LINK_STATES, RELAY_STATES } from '../views.js';
+import { isRelayDown, LINK_STATES, RELAY_STATES } from '../views.js';
 
 /** How many messages of a device wait, and how many have failed. */
 export interface QueueDepth {
@@ -52,9 +52,9 @@ export function keptStatus(before: DeviceStatus, now: DeviceStatus): DeviceStatu
   return sameQueue && sameTexts ? before : now;
 }
 
-/** True if a person should look after the device: its relay is failing, or messages have failed. */
+/** True if a person should look after the device: its relay is failing or refusing, or messages have failed. */
 export function needsHelp({ relay, queue }: DeviceStatus): boolean {
-  return relay === 'failing' || (queue !== null && queue.failed > 0);
+  return isRelayDown(relay) || (queue !== null && queue.failed > 0);
 }
 
 function textOf(value: unknown, charsMax: number): string | null {

@@ -14,7 +14,13 @@ export interface Doing {
   readonly settings: SettingsFault | null;
 }
 
-const RELAY = { none: 'no relay', unknown: 'relay not tried yet', ok: 'relay ok', failing: 'relay failing' };
+const RELAY = {
+  none: 'no relay',
+  unknown: 'relay not tried yet',
+  ok: 'relay ok',
+  failing: 'relay failing',
+  refusing: 'relay refusing',
+};
 
 /** The queue, the relay and the link; storage and settings only with a fault. Time alone changes nothing in it. */
 export function statusLine({ queue, isFull, relay, link, storage, settings }: Doing): string {

@@ -1,6 +1,15 @@
 /**
  * Who is to blame for a failed offer, and what follows for the message and for the peer: one rule for relays and cloud
- * (delivery.md, Outcomes).
+ * (delivery.md, Outcomes; A refusal is confirmed before it is final).
+ *
+ * | suspect   | others were taken since | others can be tried | else                        |
+ * |-----------|-------------------------|---------------------|-----------------------------|
+ * | peer here | charged                 | the peer fails      | the peer fails              |
+ * | device    | charged                 | the peer refuses    | the peer refuses            |
+ * | envelope  | charged                 | behind              | the peer refuses            |
+ * | unclear   | failed                  | requeued            | charged; failed in the end  |
+ *
+ * Where three messages in a row are refused, or all that wait, the peer refuses.
  */
 import { Recent } from '../recent.js';
 import type { Peer } from './peer.js';
@@ -10,42 +19,58 @@ import type { Outcome } from './transport.js';
 const LOST_MAX = 1000;
 
 /**
- * What follows for the message. `charged`: it is deferred for a fault of its own. `behind`: it moves to the end, uncharged.
- * `waits`: the same, and it takes its old place when the peer works again.
+ * What follows for the message. `final`: the outcome as it is. `failed`: it fails. `charged`: it is deferred for a fault of
+ * its own. `requeued`: it moves to the end, uncharged, with its reply. `behind`: it moves to the end, uncharged. `waits`:
+ * the same, and it takes its old place when the peer works again.
  */
-type Judgement = 'final' | 'charged' | 'behind' | 'waits';
+type Judgement = 'final' | 'failed' | 'charged' | 'requeued' | 'behind' | 'waits';
 
 /** The judge of one queue. It remembers lost connections, because the first one of a message is not charged. */
 export class Blame {
   /** Messages whose last offer ended with the connection. */
   readonly #lost = new Recent<string, true>(LOST_MAX);
 
-  /** Updates the peer's state by the outcome, and returns what follows for the message. */
-  judge(peer: Peer, id: string, outcome: Outcome): Judgement {
+  /** Updates the peer's state by the outcome, and returns what follows for the message. `hasOthers`: others can be tried now. */
+  judge(peer: Peer, id: string, outcome: Outcome, hasOthers: boolean): Judgement {
     const { kind, suspect, isProof, reason, retryAfterMs } = outcome;
     if (isProof) peer.proofs.taken(id);
     if (kind !== 'deferred' || suspect === 'message') {
       this.#lost.delete(id);
-      peer.good();
+      // A recipient may be refused before the relay looks at what it refuses now, such as the account.
+      if (isProof || peer.state !== 'refusing') peer.good();
       return kind === 'deferred' ? 'charged' : 'final';
     }
     if (suspect === 'peer' || suspect === 'either') {
       peer.failed(reason, retryAfterMs);
       return suspect === 'peer' ? 'waits' : this.#judgeLoss(id);
     }
-    const culprit = peer.proofs.refused(id);
+    return this.#judgeRefusal(peer, id, outcome, hasOthers);
+  }
+
+  #judgeRefusal(peer: Peer, id: string, outcome: Outcome, hasOthers: boolean): Judgement {
+    const { suspect, reason, retryAfterMs, pauses } = outcome;
+    const isUnclear = suspect === 'unclear';
+    // A peer that refuses all shows nothing of this message.
+    const culprit = peer.state === 'refusing' ? 'peer' : peer.proofs.refused(id, hasOthers, isUnclear);
     if (culprit === 'message') {
       this.#lost.delete(id);
       // Other messages prove that this one is at fault, not that the peer works now: obey its Retry-After.
       if (retryAfterMs > 0) peer.failed(reason, retryAfterMs);
+      return isUnclear ? 'failed' : 'charged';
+    }
+    if (culprit === 'unclear' && (isUnclear || suspect === 'envelope')) {
+      peer.suspected(reason);
+      return isUnclear ? 'requeued' : 'behind';
+    }
+    if (culprit === 'time' && isUnclear) {
+      peer.suspected(reason);
       return 'charged';
     }
-    if (suspect === 'us' && culprit === 'unclear') {
-      peer.suspected(reason);
-      return 'behind';
+    if (pauses === undefined) peer.failed(reason, retryAfterMs);
+    else {
+      peer.proofs.refusesAll();
+      peer.refused(reason, pauses);
     }
-    // The peer has refused many messages, or has a fault of its own (a full disk): it gets a back-off.
-    peer.failed(reason, retryAfterMs);
     return 'waits';
   }
 

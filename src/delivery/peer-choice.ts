@@ -5,12 +5,12 @@ import type { Peer } from './peer.js';
 import type { Line, Load } from './transport.js';
 
 /**
- * The peer to use now: the first, in the order of the configuration, that does not fail. If all fail: the first whose
+ * The peer to use now: the first, in the order of the configuration, that is not down. If all are: the first whose
  * back-off is over. Null if there is none; a later peer does not step in during the first try of an earlier one. A peer
- * that was never tried comes before a second try of failing peers: else slow failing peers would always be due again first.
+ * that was never tried comes before a second try of peers that are down: else slow ones would always be due again first.
  */
 export function choosePeer(peers: readonly Peer[]): Peer | null {
-  const next = peers.find(({ state }) => state !== 'failing');
+  const next = peers.find(({ isDown }) => !isDown);
   const candidates = next === undefined ? peers : [next];
   return candidates.find((peer) => peer.isAvailable()) ?? null;
 }
@@ -25,15 +25,15 @@ export function chooseLine<L extends Load>(
   return free.find((line) => line.isOpenTo(peer)) ?? free[0];
 }
 
-/** A failing peer that may be tried now and comes before the one that works; null if there is none. */
+/** A peer that is down, may be tried now and comes before the one that works; null if there is none. */
 export function chooseProbe(peers: readonly Peer[]): Peer | null {
-  const next = peers.findIndex(({ state }) => state !== 'failing');
+  const next = peers.findIndex(({ isDown }) => !isDown);
   if (peers[next]?.state !== 'ok') return null;
   return peers.slice(0, next).find((peer) => peer.isAvailable()) ?? null;
 }
 
 /** Boot time at which choosePeer may find a peer; Infinity during a probe, whose end decides. */
 export function nextPeerMs(peers: readonly Peer[]): number {
-  const next = peers.find(({ state }) => state !== 'failing');
+  const next = peers.find(({ isDown }) => !isDown);
   return next?.nextMs ?? Math.min(...peers.map(({ nextMs }) => nextMs));
 }

@@ -2,15 +2,27 @@
  * The state of one peer, a relay or the cloud, and when it may be tried again. Its failures are counted here, and charged
  * to no message.
  */
+import { HOUR_MS } from '../limits.js';
 import { startMsOf } from '../message/stamp.js';
 import { Backoff, type BackoffOptions } from '../retry/backoff.js';
 import { Proofs } from './proofs.js';
+import type { RefusalPauses } from './transport.js';
+
+/** How much of a pause after a refusal jitter leaves. */
+const REFUSED_LEAST_SHARE = 0.9;
+
+/**
+ * Whether a peer works. `failing`: it cannot be reached, or has trouble of its own. `refusing`: it refuses this device or
+ * its account, such as for a quota.
+ */
+type PeerState = 'unknown' | 'ok' | 'failing' | 'refusing';
 
 /** What a peer needs. */
 export interface PeerOptions extends BackoffOptions {
   readonly clock: { bootMs(): number; wallMs(): number };
-  /** Called when the state changes, with the reason, or with how long it had failed (undefined: it had not). */
+  /** Called when the state changes, with the reason, or with how long it had failed or refused (undefined: it had not). */
   readonly onFailing?: (reason: string) => void;
+  readonly onRefusing?: (reason: string) => void;
   readonly onOk?: (failedMs: number | undefined) => void;
 }
 
@@ -21,7 +33,10 @@ export class Peer {
   readonly proofs: Proofs;
   readonly #options: PeerOptions;
   readonly #backoff: Backoff;
-  #state: 'unknown' | 'ok' | 'failing' = 'unknown';
+  /** Between probes of a peer that refuses. */
+  readonly #refusals: Backoff;
+  #pauses: RefusalPauses = { firstMs: HOUR_MS, maxMs: HOUR_MS };
+  #state: PeerState = 'unknown';
   #sinceMs: number;
   #reason: string | null = null;
   #isProbed = false;
@@ -33,14 +48,30 @@ export class Peer {
     this.proofs = new Proofs(options.clock);
     this.#options = options;
     this.#backoff = new Backoff(options);
+    const pauses = () => this.#pauses;
+    const config = {
+      get backoffMinMs() {
+        return pauses().firstMs;
+      },
+      get backoffMaxMs() {
+        return pauses().maxMs;
+      },
+      leastShare: REFUSED_LEAST_SHARE,
+    };
+    this.#refusals = new Backoff({ ...options, config });
     this.#sinceMs = options.clock.bootMs();
   }
 
-  get state(): 'unknown' | 'ok' | 'failing' {
+  get state(): PeerState {
     return this.#state;
   }
 
-  /** Why the peer fails, or is suspected to fail; else null. */
+  /** True if only a probe may show that it works again. */
+  get isDown(): boolean {
+    return this.#state === 'failing' || this.#state === 'refusing';
+  }
+
+  /** Why the peer is down, or is suspected to be; else null. */
   get reason(): string | null {
     return this.#reason;
   }
@@ -57,7 +88,7 @@ export class Peer {
 
   /** Boot time at which its pause ends. */
   get readyMs(): number {
-    return this.#backoff.readyMs;
+    return Math.max(this.#backoff.readyMs, this.#refusals.readyMs);
   }
 
   /** Boot time at which it will be available; Infinity during a probe, whose end decides. */
@@ -68,6 +99,7 @@ export class Peer {
   /** An attempt begins. Returns true if it is a probe: then call endProbe() after it. */
   begin(): boolean {
     this.#backoff.begin();
+    this.#refusals.begin();
     if (this.#state === 'ok') return false;
     this.#isProbed = true;
     return true;
@@ -91,9 +123,10 @@ export class Peer {
   good(): void {
     this.#hasRefused = false;
     this.#backoff.good();
+    this.#refusals.good();
     this.#reason = null;
     if (this.#state === 'ok') return;
-    const failedMs = this.#state === 'failing' ? this.#options.clock.bootMs() - this.#sinceMs : undefined;
+    const failedMs = this.isDown ? this.#options.clock.bootMs() - this.#sinceMs : undefined;
     this.#become('ok');
     this.#options.onOk?.(failedMs);
   }
@@ -107,7 +140,7 @@ export class Peer {
 
   /** It refused this device for one message; later ones show whether it refuses all. Keeps the state, stores the reason. */
   suspected(reason: string): void {
-    if (this.#state !== 'failing') this.#reason = reason;
+    if (!this.isDown) this.#reason = reason;
   }
 
   /** It is to blame for a failure, and asks for a pause of `retryAfterMs`. */
@@ -120,12 +153,23 @@ export class Peer {
     this.#options.onFailing?.(reason);
   }
 
-  /** The network has changed: it may be tried at once. */
-  wake(): void {
-    this.#backoff.wake();
+  /** It refuses this device or its account. Each further pause is twice as long. */
+  refused(reason: string, pauses: RefusalPauses): void {
+    this.#pauses = pauses;
+    this.#refusals.failed();
+    this.#reason = reason;
+    if (this.#state === 'refusing') return;
+    this.#become('refusing');
+    this.#options.onRefusing?.(reason);
   }
 
-  #become(state: 'ok' | 'failing'): void {
+  /** The network has changed, or a person asks: it may be tried at once. */
+  wake(): void {
+    this.#backoff.wake();
+    this.#refusals.wake();
+  }
+
+  #become(state: PeerState): void {
     this.#state = state;
     this.#sinceMs = this.#options.clock.bootMs();
   }

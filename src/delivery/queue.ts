@@ -30,12 +30,14 @@ interface QueueOptions extends ChargeOptions {
 
 /**
  * What becomes of a message after an offer. `unoffered`: it was not tried, and is still the next. `behind`: it moves to the
- * end, uncharged; with `isOutage` it takes its old place when the peer works again.
+ * end, uncharged; with `isOutage` it takes its old place when the peer works again. `requeued`: it moves to the end,
+ * uncharged, and its reply is recorded.
  */
 type Fate =
   | Verdict
   | { readonly kind: 'unoffered' }
-  | { readonly kind: 'behind'; readonly reply: string; readonly isOutage: boolean; readonly isNews: boolean };
+  | { readonly kind: 'behind'; readonly reply: string; readonly isOutage: boolean; readonly isNews: boolean }
+  | { readonly kind: 'requeued'; readonly reply: string };
 
 const UNOFFERED: Fate = { kind: 'unoffered' };
 
@@ -200,10 +202,12 @@ export class Queue<L extends Load> {
         await line.close();
         break;
       }
-      const before = peer.state;
+      const wasDown = peer.isDown;
       // Q3: the offer.
-      const fate = this.#judge(peer, load, await line.offer(load, next));
-      if (before === 'failing' && peer.state === 'ok') this.#agenda.letBack();
+      const outcome = await line.offer(load, next);
+      const hasOthers = next !== null || this.hasReady || this.#busy.size > 1;
+      const fate = this.#judge(peer, load, outcome, hasOthers);
+      if (wasDown && !peer.isDown) this.#agenda.letBack();
       recordedBefore = recorded;
       recorded = this.#conclude(line, peer, load, fate);
       // After a refusal the session may end, or the writer be stuck.
@@ -243,16 +247,17 @@ export class Queue<L extends Load> {
   }
 
   /** Decides what becomes of an offered message. */
-  #judge(peer: Peer, { message }: L, outcome: Outcome | null): Fate {
+  #judge(peer: Peer, { message }: L, outcome: Outcome | null, hasOthers: boolean): Fate {
     if (outcome === null) return UNOFFERED;
     const { kind, suspect, reply, retryAfterMs } = outcome;
     if (this.#isAbandoning && kind !== 'sent') {
       this.#options.log.warn('send abandoned', { id: message.id, reply });
       return UNOFFERED;
     }
-    const judgement = this.#blame.judge(peer, message.id, outcome);
+    const judgement = this.#blame.judge(peer, message.id, outcome, hasOthers);
     if (outcome.unreadable !== undefined) return unreadable(message, outcome.unreadable, this.#options);
     if (kind !== 'deferred') return { kind, reply };
+    if (judgement === 'failed') return { kind: 'failed', reply };
     if (this.#options.expiry.isOver(message, true)) return { kind: 'expired', reply };
     if (judgement === 'charged') {
       const deferred = deferral(message, reply, this.#options);
@@ -260,6 +265,7 @@ export class Queue<L extends Load> {
       const pauseMs = retryAfterMs > 0 ? peer.readyMs - this.#options.clock.bootMs() : 0;
       return { ...deferred, delayMs: pauseMs + deferred.delayMs };
     }
+    if (judgement === 'requeued') return { kind: 'requeued', reply };
     const isNews = suspect === 'either' || peer.isNews();
     return { kind: 'behind', reply, isOutage: judgement === 'waits', isNews };
   }
@@ -277,6 +283,11 @@ export class Queue<L extends Load> {
       this.#missed();
       // The next try opens a new session: a person may have corrected our name or login.
       await line.close();
+    } else if (fate.kind === 'requeued') {
+      // Recorded as a deferral: its reply is all that a person has until the refusal is confirmed.
+      const verdict = { kind: 'deferred', reply: fate.reply, delayMs: 0 } as const;
+      await this.#options.writer.record({ id, verdict, relay: peer.name });
+      this.#agenda.putBehind(load.message, false);
     } else await this.#options.writer.record({ id, verdict: fate, relay: peer.name });
   }
 
@@ -291,9 +302,9 @@ export class Queue<L extends Load> {
     this.#options.expiry.expect(message);
   }
 
-  /** A peer failed. If all peers fail, this time does not count for the age of emails. */
+  /** A peer is down. If all are, this time does not count for the age of emails. */
   #missed(): void {
     const { peers } = this.#transport;
-    if (this.#mode === 'running' && peers.every(({ state }) => state === 'failing')) this.#transport.missed();
+    if (this.#mode === 'running' && peers.every(({ isDown }) => isDown)) this.#transport.missed();
   }
 }

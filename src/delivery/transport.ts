@@ -42,11 +42,18 @@ export interface Line<L extends Load> {
 }
 
 /**
- * Who may be to blame for a failed offer. `peer`: the peer, or the network before it. `peer here`: the peer, unless it
- * takes other messages. `us`: the peer refuses this device or its sender; other messages show whether it refuses all.
- * `either`: peer or message, it cannot be known.
+ * Who may be to blame for a failed offer. `message`: it alone. `peer`: the peer, or the network before it. `peer here`: the
+ * peer, unless it takes other messages. `device`: the peer refuses this device or its account. `envelope`: the same, but
+ * the sender or recipient of this message may be the cause. `unclear`: a refusal that says none of this. `either`: peer or
+ * message, it cannot be known.
  */
-export type Suspect = 'message' | 'peer' | 'peer here' | 'us' | 'either';
+export type Suspect = 'message' | 'peer' | 'peer here' | 'device' | 'envelope' | 'unclear' | 'either';
+
+/** The first and the longest pause of a peer that refuses this device. */
+export interface RefusalPauses {
+  readonly firstMs: number;
+  readonly maxMs: number;
+}
 
 /** The result of an offer. */
 export interface Outcome {
@@ -61,6 +68,8 @@ export interface Outcome {
   readonly reason: string;
   /** The pause that the peer asks for; 0: none. */
   readonly retryAfterMs: number;
+  /** If the peer turns out to refuse this device: how long it is left alone. Left out: as a peer that fails. */
+  readonly pauses?: RefusalPauses;
   /** Why the content could not be read while it was sent. */
   readonly unreadable?: unknown;
 }

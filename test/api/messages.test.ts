@@ -386,7 +386,12 @@ test('the state', async (t) => {
   await using api = await startApi({
     memoryBytesMax: 2 ** 23,
     clockTrusted: () => false,
-    relayState: () => ({ state: 'failing', sinceMs: Date.UTC(2026, 0, 1), reason: 'refused' }),
+    relayState: () => ({
+      state: 'failing',
+      sinceMs: Date.UTC(2026, 0, 1),
+      reason: 'refused',
+      nextTryMs: Date.UTC(2026, 0, 2),
+    }),
   });
   await postSome(api, 1);
   await api.clock.advance(12_345);
@@ -445,7 +450,7 @@ test('the state tells how the link is and was', async (t) => {
 
 test('the health check knows the storage and nothing else', async (t) => {
   await using api = await startApi({
-    relayState: () => ({ state: 'failing', sinceMs: 0, reason: 'no network' }),
+    relayState: () => ({ state: 'failing', sinceMs: 0, reason: 'no network', nextTryMs: null }),
   });
   const healthy = await api.call('GET', '/healthz');
   t.equal(healthy.status, 200);
@@ -544,7 +549,7 @@ test('refused requests are counted by their problem', async (t) => {
 test('the metrics', async (t) => {
   await using api = await startApi({
     memoryBytesMax: 2 ** 23,
-    relayState: () => ({ state: 'ok', sinceMs: 0, reason: null }),
+    relayState: () => ({ state: 'ok', sinceMs: 0, reason: null, nextTryMs: null }),
   });
   await postSome(api, 2);
   await api.store.hold();

@@ -104,7 +104,12 @@ t.test('no secret, and nobody whom a message names, is in a report', async (t) =
     const known = [...names.flatMap((name) => name.split(' ')), token];
     const reason = (words: string) => `${MAIL_HOST}:587: ${words}`;
     const at = new FakeClock().wallMs();
-    const relay = { state: 'failing', sinceMs: at, reason: reason(replyOf(marks, known, random)) } as const;
+    const relay = {
+      state: 'failing',
+      sinceMs: at,
+      reason: reason(replyOf(marks, known, random)),
+      nextTryMs: null,
+    } as const;
     const past = { state: 'offline', sinceMs: at, durationMs: 5000 } as const;
     const link = {
       ...past,

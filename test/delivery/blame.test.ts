@@ -3,7 +3,7 @@ import t from 'tap';
 import { Blame } from '../../src/delivery/blame.js';
 import { Peer } from '../../src/delivery/peer.js';
 import type { Outcome, Suspect } from '../../src/delivery/transport.js';
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { FakeClock } from '../support/clock.js';
 
 function setUp() {
@@ -11,7 +11,7 @@ function setUp() {
   const config = { backoffMinMs: SECOND_MS, backoffMaxMs: 5 * MINUTE_MS };
   const peer = new Peer('peer', { config, clock, random: () => 0 });
   const blame = new Blame();
-  const judge = (id: string, outcome: Partial<Outcome>) => {
+  const judge = (id: string, outcome: Partial<Outcome>, hasOthers = true) => {
     const whole: Outcome = {
       kind: 'deferred',
       suspect: null,
@@ -21,12 +21,14 @@ function setUp() {
       retryAfterMs: 0,
       ...outcome,
     };
-    return [blame.judge(peer, id, whole), peer.state, peer.reason];
+    return [blame.judge(peer, id, whole, hasOthers), peer.state, peer.reason];
   };
   /** Some other message is taken. */
   const prove = () => judge('other', { kind: 'sent', isProof: true });
   const offer = (id: string, suspect: Suspect, retryAfterMs = 0) => judge(id, { suspect, retryAfterMs });
-  return { clock, peer, judge, prove, offer };
+  const refuse = (id: string, suspect: Suspect, hasOthers = true) =>
+    judge(id, { suspect, pauses: { firstMs: 5 * MINUTE_MS, maxMs: HOUR_MS } }, hasOthers);
+  return { clock, peer, judge, prove, offer, refuse };
 }
 
 t.test('a message that is taken, or refused for good, shows that the peer works', async (t) => {
@@ -38,49 +40,107 @@ t.test('a message that is taken, or refused for good, shows that the peer works'
 });
 
 t.test('how the first suspicion of each kind is judged', async (t) => {
-  for (const [suspect, message, state] of [
-    ['message', 'charged', 'ok'],
-    ['peer', 'waits', 'failing'],
-    ['peer here', 'waits', 'failing'],
-    ['us', 'behind', 'unknown'],
-    ['either', 'behind', 'failing'],
+  for (const [suspect, withOthers, alone] of [
+    ['message', ['charged', 'ok', null], ['charged', 'ok', null]],
+    ['peer', ['waits', 'failing', 'why'], ['waits', 'failing', 'why']],
+    ['peer here', ['waits', 'refusing', 'why'], ['waits', 'refusing', 'why']],
+    ['device', ['waits', 'refusing', 'why'], ['waits', 'refusing', 'why']],
+    ['envelope', ['behind', 'unknown', 'why'], ['waits', 'refusing', 'why']],
+    ['unclear', ['requeued', 'unknown', 'why'], ['charged', 'unknown', 'why']],
+    ['either', ['behind', 'failing', 'why'], ['behind', 'failing', 'why']],
   ] as const) {
-    const { offer } = setUp();
-    t.same(offer('a', suspect), [message, state, suspect === 'message' ? null : 'why'], suspect);
+    t.same(setUp().refuse('a', suspect), withOthers, suspect);
+    t.same(setUp().refuse('a', suspect, false), alone, `${suspect}, alone`);
   }
+  t.same(
+    setUp().offer('a', 'device'),
+    ['waits', 'failing', 'why'],
+    'a temporary refusal makes no long pause',
+  );
 });
 
-t.test('if others show that the peer works, the message is to blame', async (t) => {
-  for (const suspect of ['peer here', 'us'] as const) {
-    const { offer, prove } = setUp();
-    offer('a', suspect);
+t.test('if the peer takes others after a refusal, and refuses again, the message is to blame', async (t) => {
+  for (const [suspect, judgement] of [
+    ['peer here', 'charged'],
+    ['envelope', 'charged'],
+    ['unclear', 'failed'],
+  ] as const) {
+    const { offer, prove, refuse } = setUp();
     prove();
-    for (let turn = 0; turn < 3; turn++) t.same(offer('a', suspect), ['charged', 'ok', null], suspect);
-    t.not(offer('b', suspect)[0], 'charged', 'another is not to blame');
+    t.not(refuse('a', suspect)[0], judgement, 'a success before the refusal proves nothing');
+    prove();
+    for (let turn = 0; turn < 3; turn++) t.same(refuse('a', suspect), [judgement, 'ok', null], suspect);
+    t.not(offer('b', suspect)[0], judgement, 'another is not to blame');
   }
-  const { clock, judge, offer, prove } = setUp();
+  const { clock, judge, offer, prove, refuse } = setUp();
   offer('a', 'peer');
   prove();
   t.same(offer('a', 'peer'), ['waits', 'failing', 'why'], 'a peer that cannot be reached says nothing of it');
-  offer('b', 'us');
+  refuse('b', 'envelope');
   judge('b', { kind: 'failed', suspect: 'message', isProof: true });
   prove();
-  t.equal(offer('b', 'us')[0], 'behind', 'a retry by hand begins anew');
+  t.equal(refuse('b', 'envelope')[0], 'behind', 'a retry by hand begins anew');
   prove();
   await clock.advance(DAY_MS);
-  t.equal(offer('b', 'us')[0], 'behind', 'what was taken long ago proves nothing');
+  t.equal(refuse('b', 'envelope')[0], 'behind', 'what was taken long ago proves nothing');
 });
 
-t.test('a peer that refuses us over many different messages is failing', async (t) => {
-  const { offer, prove } = setUp();
+t.test('a peer that refuses three messages in a row refuses all of them', async (t) => {
+  for (const suspect of ['envelope', 'unclear'] as const) {
+    const { prove, refuse } = setUp();
+    const first = suspect === 'unclear' ? 'requeued' : 'behind';
+    prove();
+    t.same(refuse('a', suspect), [first, 'ok', 'why']);
+    t.same(refuse('b', suspect), [first, 'ok', 'why']);
+    t.same(refuse('c', suspect), ['waits', 'refusing', 'why']);
+    prove();
+    t.same(refuse('d', suspect), [first, 'ok', 'why'], 'one that it takes ends the row');
+    t.same(refuse('e', suspect, false), ['waits', 'refusing', 'why'], 'two, if no other waits');
+    const again = setUp();
+    again.refuse('a', suspect);
+    again.refuse('b', suspect);
+    t.same(again.refuse('a', suspect), ['waits', 'refusing', 'why'], 'or the same two in turn');
+  }
+});
+
+t.test('what a quota has refused is not lost when it is refused by the next one', async (t) => {
+  const { clock, prove, refuse } = setUp();
+  for (let round = 0; round < 5; round++) {
+    prove();
+    const judgements = ['a', 'b', 'c', `d${round}`, `e${round}`, `f${round}`].map(
+      (id) => refuse(id, 'unclear')[0],
+    );
+    t.equal(judgements.at(-1), 'waits');
+    t.notOk(judgements.includes('failed'));
+    if (round > 0) t.same(judgements.slice(0, 2), ['charged', 'charged'], 'only age can tell');
+    await clock.advance(6 * HOUR_MS);
+  }
+});
+
+t.test('a refused message that is alone is final after three refusals over more than a day', async (t) => {
+  const { clock, refuse } = setUp();
+  for (let n = 0; n < 26; n++) {
+    if (n > 0) await clock.advance(HOUR_MS);
+    t.equal(refuse('a', 'unclear', false)[0], n < 25 ? 'charged' : 'failed');
+    if (n === 25) break;
+  }
+  const { clock: later, refuse: refuseLater } = setUp();
+  refuseLater('a', 'unclear', false);
+  await later.advance(2 * DAY_MS);
+  t.equal(refuseLater('a', 'unclear', false)[0], 'charged', 'but not after two');
+});
+
+t.test('a peer that refuses is probed with longer pauses, until it takes a message', async (t) => {
+  const { clock, peer, judge, prove, refuse } = setUp();
+  for (const minutes of [5, 10, 20, 40, 60, 60]) {
+    t.same(refuse(`m${minutes}`, 'device'), ['waits', 'refusing', 'why']);
+    t.equal(peer.nextMs - clock.bootMs(), minutes * MINUTE_MS);
+    await clock.advance(minutes * MINUTE_MS);
+  }
+  judge('x', { kind: 'failed', suspect: 'message' });
+  t.equal(peer.state, 'refusing', 'a bad recipient shows nothing of the account');
   prove();
-  for (let n = 0; n < 20; n++) t.same(offer(`m${n}`, 'us'), ['behind', 'ok', 'why']);
-  t.same(offer('m20', 'us'), ['waits', 'failing', 'why']);
-  prove();
-  t.same(offer('m21', 'us'), ['behind', 'ok', 'why'], 'one that it takes ends the row');
-  const again = setUp();
-  again.offer('a', 'us');
-  t.same(again.offer('a', 'us'), ['waits', 'failing', 'why'], 'or twice over one, and nothing else passes');
+  t.equal(peer.state, 'ok');
 });
 
 t.test('the second connection lost in a row is charged, whatever others prove', async (t) => {

@@ -277,6 +277,14 @@ export async function startFieldpost(
   };
 }
 
+/** How a relay refuses this device: with which settings, and what the state then is. */
+interface Refusal {
+  readonly wrong: object;
+  readonly right?: object;
+  readonly state?: 'failing' | 'refusing';
+  readonly reason: RegExp;
+}
+
 /**
  * Tests a relay that refuses this device with the `wrong` settings: the state gives the reason, and the refusal counts
  * against no mail. With the `right` ones all are sent. Gives their ids.
@@ -284,15 +292,15 @@ export async function startFieldpost(
 export async function refusedThenSent(
   t: Test,
   settings: Readonly<Record<string, string>>,
-  { wrong, right = {}, reason }: { wrong: object; right?: object; reason: RegExp },
+  { wrong, right = {}, state = 'refusing', reason }: Refusal,
   through: readonly string[] = [],
 ): Promise<string[]> {
   const env = { ...settings, FIELDPOST_STATE_DIR: t.testdir() };
   const refused = await startFieldpost(t, { ...env, ...wrong }, through);
   const ids = await refused.post(...Array<Posted>(3).fill({ destination: 'john@post.example', plain: 'x' }));
-  await refused.said(/relay failing/);
+  await refused.said(new RegExp(`relay ${state}`));
   const { relay } = await refused.state();
-  t.equal(relay.state, 'failing');
+  t.equal(relay.state, state);
   t.match(relay.reason, reason);
   const untouched = { status: /^(?:queued|sending)$/, attempts: 0, lastReply: null };
   for (const id of ids) t.match(await refused.message(id), untouched);

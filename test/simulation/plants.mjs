@@ -127,8 +127,8 @@ export const MAIL = {
     why: 'a recipient who is refused for the moment is refused for good',
     cut: [
       'src/delivery/smtp/outcome.ts',
-      'return isClass(reply, 4) || reply.code === 552',
-      'return reply.code === 552',
+      '(isClass(reply, 4) || reply.code === 552 ? MESSAGE : UNCLEAR)',
+      '(reply.code === 552 ? MESSAGE : FAILED)',
     ],
   },
   'urgent-last': {

@@ -111,7 +111,7 @@ export async function startApi(options: StartOptions = {}) {
       test.edits++;
     },
     syncState: () => null,
-    relayState: () => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set' }),
+    relayState: () => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set', nextTryMs: null }),
     linkState: () => null,
     mayBeFrom: (address) => address === 'device@example.com',
     mailLimitBytes: () => null,

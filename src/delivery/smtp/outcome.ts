@@ -1,12 +1,13 @@
 /**
  * The outcome of an offer to a relay, and who is to blame: the table of delivery.md. Pure.
  *
- * The rows follow three rules. If the relay refuses this device, the message waits. A fault of the relay or the network
- * is not charged to a message. If the message may be at fault itself, it moves to the end.
+ * The rows follow three rules. A refusal is final only if it clearly speaks of the recipient or the content: all others
+ * are confirmed (blame.ts). A fault of the relay or the network is not charged to a message. If the message may be at fault
+ * itself, it moves to the end.
  */
 
-import type { Outcome } from '../transport.js';
-import { complaintOf, remedyOf } from './about-us.js';
+import type { Outcome, Suspect } from '../transport.js';
+import { meaningOf, PAUSES, subjectOf } from './refusal.js';
 import type { Ending, Phase, Reply, Trouble } from './reply.js';
 
 const BEFORE_MAIL: readonly Phase[] = [
@@ -19,8 +20,6 @@ const BEFORE_MAIL: readonly Phase[] = [
   'auth',
   'token',
 ];
-/** RFC 3463 X.3.4 and RFC 5321 §4.2.3: the relay will never take a mail of this size. */
-const TOO_BIG = '5.3.4';
 /** RFC 6531 §3.5: an address beyond ASCII is not permitted. */
 const NON_ASCII_ADDRESS = '5.6.7';
 
@@ -37,16 +36,21 @@ export function outcomeOf(ending: Ending, smtpUtf8: boolean): Outcome {
     reply: replyOf(ending),
     reason: kind === 'deferred' ? reasonOf(ending) : '',
     retryAfterMs: 0,
+    ...('reply' in ending && pausesOf(ending, suspect)),
   };
 }
 
+/** A conversation that a reply ended. */
+type Refusal = Extract<Ending, { reply: Reply }>;
 type Row = readonly [Outcome['kind'], Outcome['suspect']];
 const SENT: Row = ['sent', null];
 const FAILED: Row = ['failed', 'message'];
 const MESSAGE: Row = ['deferred', 'message'];
 const RELAY: Row = ['deferred', 'peer'];
 const RELAY_HERE: Row = ['deferred', 'peer here'];
-const US: Row = ['deferred', 'us'];
+const DEVICE: Row = ['deferred', 'device'];
+const ENVELOPE: Row = ['deferred', 'envelope'];
+const UNCLEAR: Row = ['deferred', 'unclear'];
 const EITHER: Row = ['deferred', 'either'];
 
 function replyOf(ending: Ending): string {
@@ -73,7 +77,7 @@ function afterTrouble(phase: Phase, { kind }: Trouble): Row {
   }
 }
 
-function afterReply({ phase, reply }: { phase: Phase; reply: Reply }, smtpUtf8: boolean): Row {
+function afterReply({ phase, reply }: Refusal, smtpUtf8: boolean): Row {
   const { code } = reply;
   if (phase === 'dot' && isClass(reply, 2)) return SENT;
   // 421: the relay closes the connection, after any command.
@@ -81,30 +85,50 @@ function afterReply({ phase, reply }: { phase: Phase; reply: Reply }, smtpUtf8: 
   // A reply that the protocol does not allow here: the session cannot go on, and it is unknown whose fault that is.
   if (!isClass(reply, 4) && !isClass(reply, 5)) return EITHER;
   if (phase === 'mail') return afterMail(reply, smtpUtf8);
-  return phase === 'rcpt' ? afterRecipient(reply) : afterData(reply);
+  return phase === 'rcpt' ? afterRecipient(reply) : afterData(phase, reply);
 }
 
-/** A refusal of MAIL concerns our sender, except for the size or the non-ASCII address of this mail. */
+/** MAIL contains only our sender, and the size and the non-ASCII address of this mail. */
 function afterMail(reply: Reply, smtpUtf8: boolean): Row {
   const { code, enhanced } = reply;
-  if (code === 552 || enhanced === TOO_BIG) return FAILED;
   if (smtpUtf8 && (code === 553 || enhanced === NON_ASCII_ADDRESS)) return FAILED;
-  return complaintOf('mail', reply) === null ? RELAY_HERE : US;
+  // 5.3.X: a fault of the relay.
+  const isItsOwn = isClass(reply, 4) || isSystem(reply);
+  return afterRefusal('mail', reply) ?? (isItsOwn ? RELAY_HERE : ENVELOPE);
 }
 
 function afterRecipient(reply: Reply): Row {
-  if (complaintOf('rcpt', reply) !== null) return US;
   // 552: the mailbox is full, which passes (RFC 5321 §4.5.3.1.10).
-  return isClass(reply, 4) || reply.code === 552 ? MESSAGE : FAILED;
+  return afterRefusal('rcpt', reply) ?? (isClass(reply, 4) || reply.code === 552 ? MESSAGE : UNCLEAR);
 }
 
-function afterData(reply: Reply): Row {
-  const { code, enhanced } = reply;
-  // 5.3.4: the mail is too big for this relay. The other 5.3.x mean a fault of the relay.
-  if (enhanced === TOO_BIG) return FAILED;
-  if (code === 452 || enhanced?.split('.')[1] === '3') return RELAY_HERE;
-  if (complaintOf('dot', reply) !== null) return US;
-  return isClass(reply, 4) ? MESSAGE : FAILED;
+function afterData(phase: Phase, reply: Reply): Row {
+  const row = afterRefusal(phase, reply);
+  if (row !== null) return row;
+  if (reply.code === 452 || isSystem(reply)) return RELAY_HERE;
+  return isClass(reply, 4) ? MESSAGE : UNCLEAR;
+}
+
+/** The row by what the refusal speaks of; null if it does not tell. */
+function afterRefusal(phase: Phase, reply: Reply): Row | null {
+  const subject = subjectOf(phase, reply);
+  if (subject === null) return null;
+  if (subject === 'mailbox') return MESSAGE;
+  if (subject === 'recipient' || subject === 'content') return isClass(reply, 5) ? FAILED : MESSAGE;
+  return meaningOf(phase, reply)?.concernsAll ? DEVICE : ENVELOPE;
+}
+
+/** RFC 3463 §3.4: X.3.Y is the status of the relay's own system. */
+function isSystem({ enhanced }: Reply): boolean {
+  return enhanced?.split('.')[1] === '3';
+}
+
+/** The pauses if the relay refuses this device. After a 4xx only words of a quota or an account make them long. */
+function pausesOf({ phase, reply }: Refusal, suspect: Suspect | null): Pick<Outcome, 'pauses'> {
+  if (suspect !== 'device' && suspect !== 'envelope' && suspect !== 'unclear') return {};
+  const meaning = meaningOf(phase, reply);
+  const isLong = isClass(reply, 5) || meaning?.isOfAccount === true;
+  return isLong ? { pauses: meaning?.pauses ?? PAUSES } : {};
 }
 
 function isClass({ code }: Reply, digit: 2 | 4 | 5): boolean {
@@ -131,7 +155,7 @@ const COMMANDS: Record<Phase, string> = {
 export function reasonOf(ending: Ending): string {
   if ('trouble' in ending) return ending.trouble.words;
   const { phase, reply } = ending;
-  const remedy = remedyOf(phase, reply);
+  const meaning = meaningOf(phase, reply);
   const words = `it answered ${COMMANDS[phase]} with "${reply.text}"`;
-  return remedy === '' ? words : `${remedy}; ${words}`;
+  return meaning === null ? words : `${meaning.words}; ${words}`;
 }

@@ -11,6 +11,7 @@ import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
 import type { RelayView } from '../../views.js';
 import { Peer } from '../peer.js';
+import { nextPeerMs } from '../peer-choice.js';
 import type { Line, Load, Outcome, Transport } from '../transport.js';
 import type { Envelope } from './envelope.js';
 import { outcomeOf, reasonOf } from './outcome.js';
@@ -60,8 +61,9 @@ export class SmtpTransport implements Transport<Mail> {
     for (const config of options.config.relays) {
       const relay = `${config.host}:${config.port}`;
       const onFailing = (reason: string) => log.warn('relay failing', { relay, reason });
+      const onRefusing = (reason: string) => log.warn('relay refusing', { relay, reason });
       const onOk = (failedMs: number | undefined) => log.info('relay ok', { relay, failedMs });
-      relays.set(new Peer(relay, { ...options, onFailing, onOk }), config);
+      relays.set(new Peer(relay, { ...options, onFailing, onRefusing, onOk }), config);
     }
     this.peers = [...relays.keys()];
     const line = () =>
@@ -94,15 +96,23 @@ export class SmtpTransport implements Transport<Mail> {
   view(): RelayView {
     const by = (state: RelayView['state']) => this.peers.find((peer) => peer.state === state);
     // A relay that was not needed yet does not show whether mail is delivered.
-    const best = by('ok') ?? by('failing') ?? by('unknown');
+    const best = by('ok') ?? by('refusing') ?? by('failing') ?? by('unknown');
     const startedMs = startMsOf(this.#options.clock) + this.#startedMs;
-    if (best === undefined) return { state: 'none', sinceMs: startedMs, reason: null };
+    if (best === undefined) return { state: 'none', sinceMs: startedMs, reason: null, nextTryMs: null };
     const reasons = this.peers.flatMap(({ name, reason }) => (reason === null ? [] : [`${name}: ${reason}`]));
     return {
       state: best.state,
       sinceMs: best.sinceMs,
       reason: reasons.length === 0 ? null : reasons.join('; '),
+      nextTryMs: best.isDown ? this.#nextTryMs() : null,
     };
+  }
+
+  /** Wall time of the next probe; null while one runs. */
+  #nextTryMs(): number | null {
+    const { clock } = this.#options;
+    const readyMs = nextPeerMs(this.peers);
+    return Number.isFinite(readyMs) ? startMsOf(clock) + Math.max(readyMs, clock.bootMs()) : null;
   }
 
   #heard(): void {
@@ -171,7 +181,7 @@ class RelayLine implements Line<Mail> {
     const ending = await this.#session.send(envelope, reported, next?.envelope);
     if (ending === null) return null;
     const outcome = outcomeOf(ending, envelope.smtpUtf8);
-    if (outcome.suspect === 'us') this.#listener.refused(envelope.from);
+    if (outcome.suspect === 'device' || outcome.suspect === 'envelope') this.#listener.refused(envelope.from);
     if ('reply' in ending) this.#listener.heard();
     else if (ending.trouble.kind === 'source')
       return { ...outcome, unreadable: readError ?? ending.trouble.words };

@@ -13,9 +13,9 @@ import type { Connect } from '../../system/connect.js';
 import { oneLine } from '../../text.js';
 import type { TrialFault, TrialStep } from '../../views.js';
 import type { RelayTokens } from '../oauth/relay-tokens.js';
-import { complaintOf, remedyOf } from './about-us.js';
 import { parseExtensions } from './extensions.js';
 import { outcomeOf } from './outcome.js';
+import { meaningOf, subjectOf } from './refusal.js';
 import type { Ending, Phase, Reply, Trouble } from './reply.js';
 import { type Session, SessionError, type SessionStep } from './session.js';
 import { openSession } from './smtp-session.js';
@@ -152,7 +152,7 @@ function faultOf(ending: Ending, smtpUtf8: boolean): TrialFault {
     return { step, words, blame, hint };
   }
   const { phase, reply } = ending;
-  const hint = remedyOf(phase, reply);
+  const hint = meaningOf(phase, reply)?.words ?? '';
   const words = `refused: ${reply.text}`;
   if (step === STEPS.auth)
     return { step, words, blame: isFinal(reply) ? 'login' : 'relay', hint: hint || LOGIN_HINT };
@@ -161,9 +161,10 @@ function faultOf(ending: Ending, smtpUtf8: boolean): TrialFault {
 
 function blameFor(ending: Extract<Ending, { reply: Reply }>, smtpUtf8: boolean): TrialFault['blame'] {
   const { suspect } = outcomeOf(ending, smtpUtf8);
-  if (suspect === 'message') return 'mail';
-  if (suspect !== 'us') return 'relay';
-  return complaintOf(ending.phase, ending.reply) === 'login' ? 'login' : 'settings';
+  if (suspect === 'message' || suspect === 'unclear') return 'mail';
+  const meaning = meaningOf(ending.phase, ending.reply);
+  if (meaning === null || meaning.isOfAccount) return 'relay';
+  return subjectOf(ending.phase, ending.reply) === 'login' ? 'login' : 'settings';
 }
 
 function isFinal({ code }: Reply): boolean {

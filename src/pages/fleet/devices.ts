@@ -2,6 +2,7 @@
  * Which devices the page asks for, and what it says of them. Pure.
  */
 import { counted } from '../../sizes.js';
+import { isRelayDown } from '../../views.js';
 
 /** A device, as `GET /devices` tells it. */
 export interface FleetDevice {
@@ -52,7 +53,7 @@ export function fleetHeadline(counts: FleetCounts): readonly [mood: string, word
 export function troubleOf({ relay, queue }: Pick<FleetDevice, 'relay' | 'queue'>): string | null {
   const failed = queue?.failed ?? 0;
   const reasons = [
-    ...(relay === 'failing' ? ['relay failing'] : []),
+    ...(isRelayDown(relay) ? [`relay ${relay}`] : []),
     ...(failed > 0 ? [`${counted(failed, 'message')} failed`] : []),
   ];
   return reasons.length === 0 ? null : reasons.join(', ');

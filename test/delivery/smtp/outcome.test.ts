@@ -38,55 +38,54 @@ const mail = during('mail');
 const rcpt = during('rcpt');
 const late = during('data', 'content', 'dot');
 const closing = (c: Case) => c.code === 421;
-const tooBig = (c: Case) => c.enhanced === '5.3.4';
+const detail = (c: Case, ...details: string[]) => details.includes((c.enhanced ?? '').slice(2));
 const noSuchScript = (c: Case) => c.utf8 && (c.code === 553 || c.enhanced === '5.6.7');
-const system = (c: Case) => c.code === 452 || (/^.\.3\./.test(c.enhanced ?? '') && !tooBig(c));
-const namesUs = (c: Case) => refused(c) && /^.\.(?:1\.8|7\.25)$/.test(c.enhanced ?? '');
-const aboutUs = (c: Case) =>
-  namesUs(c) ||
-  [502, 503, 530, 535, 538].includes(c.code ?? 0) ||
-  (permanent(c) && /^5\.[57]\./.test(c.enhanced ?? ''));
-const itsOwn = (c: Case) =>
-  (temporary(c) && !namesUs(c)) || (permanent(c) && (c.enhanced ?? '').startsWith('5.3.'));
+const system = (c: Case) => /^.\.3\./.test(c.enhanced ?? '') && !content(c);
 const own = (c: Case) => c.trouble === 'too-large' || c.trouble === 'no-smtputf8';
 const unanswered = (c: Case) => c.trouble !== null && !own(c) && c.trouble !== 'source';
 const ours = (c: Case) => c.trouble === 'no-starttls' || c.trouble === 'no-auth';
 
-const otherMail = (c: Case) =>
-  mail(c) && refused(c) && !closing(c) && c.code !== 552 && !tooBig(c) && !noSuchScript(c);
-// At MAIL these codes name us, and so does whatever is for good and not the relay's own trouble.
-const speaksOfUs = (c: Case) => namesUs(c) || [502, 503, 530, 535, 538].includes(c.code ?? 0) || !itsOwn(c);
+/** A refusal after EHLO that is no 421 and not about a script. */
+const refusal = (c: Case) => !early(c) && refused(c) && !closing(c) && !(mail(c) && noSuchScript(c));
+// What the codes alone say. The words here say nothing.
+const content = (c: Case) => detail(c, '3.4', '6.7');
+const full = (c: Case) => detail(c, '2.2');
+const client = (c: Case) => detail(c, '7.25');
+const sender = (c: Case) => detail(c, '1.8');
+const noUser = (c: Case) => rcpt(c) && detail(c, '1.1');
+const isTold = (c: Case) => content(c) || full(c) || client(c) || sender(c) || noUser(c);
+const command = (c: Case) =>
+  (mail(c) || rcpt(c)) && !isTold(c) && !system(c) && [502, 503, 530, 535, 538].includes(c.code ?? 0);
+const open = (c: Case) => refusal(c) && !isTold(c) && !command(c);
 
-// The rows of delivery.md's table, said once more without looking at the code, and what the page leaves open.
+// The rows of delivery.md's tables, said once more without looking at the code, and what the page leaves open.
 const ROWS: Row[] = [
   ['before MAIL, any reply', (c) => early(c) && c.code !== null, 'deferred peer'],
   ['before MAIL, no reply', (c) => early(c) && unanswered(c), 'deferred peer'],
   ['421', (c) => !early(c) && closing(c), 'deferred peer'],
-  ['MAIL too large', (c) => mail(c) && refused(c) && (c.code === 552 || tooBig(c)), 'failed message'],
-  [
-    'MAIL non-ASCII',
-    (c) => mail(c) && refused(c) && noSuchScript(c) && c.code !== 552 && !tooBig(c),
-    'failed message',
-  ],
-  ['MAIL, system', (c) => otherMail(c) && !speaksOfUs(c), 'deferred peer here'],
-  ['MAIL about us', (c) => otherMail(c) && speaksOfUs(c), 'deferred us'],
-  ['RCPT 4xx', (c) => rcpt(c) && temporary(c) && !closing(c) && !namesUs(c), 'deferred message'],
-  ['RCPT about us', (c) => rcpt(c) && refused(c) && !closing(c) && aboutUs(c), 'deferred us'],
-  ['RCPT full', (c) => rcpt(c) && c.code === 552 && !aboutUs(c), 'deferred message'],
-  ['RCPT other 5xx', (c) => rcpt(c) && permanent(c) && c.code !== 552 && !aboutUs(c), 'failed message'],
-  ['content too big', (c) => late(c) && tooBig(c), 'failed message'],
-  ['content, system', (c) => late(c) && refused(c) && system(c) && !closing(c), 'deferred peer here'],
-  ['content about us', (c) => late(c) && namesUs(c) && !closing(c) && c.code !== 452, 'deferred us'],
+  ['MAIL non-ASCII', (c) => mail(c) && refused(c) && noSuchScript(c), 'failed message'],
+  ['of the content', (c) => refusal(c) && content(c) && permanent(c), 'failed message'],
+  ['of the content, for now', (c) => refusal(c) && content(c) && temporary(c), 'deferred message'],
+  ['mailbox full', (c) => refusal(c) && full(c), 'deferred message'],
+  ['no such recipient', (c) => refusal(c) && noUser(c) && permanent(c), 'failed message'],
+  ['no such recipient, for now', (c) => refusal(c) && noUser(c) && temporary(c), 'deferred message'],
+  ['of this device', (c) => refusal(c) && client(c), 'deferred device'],
+  ['of its sender', (c) => refusal(c) && sender(c), 'deferred envelope'],
+  ['encryption', (c) => refusal(c) && command(c) && c.code === 538, 'deferred device'],
+  ['login or protocol', (c) => refusal(c) && command(c) && c.code !== 538, 'deferred envelope'],
+  ['MAIL 4xx', (c) => open(c) && mail(c) && temporary(c), 'deferred peer here'],
+  ['MAIL, system', (c) => open(c) && mail(c) && permanent(c) && system(c), 'deferred peer here'],
+  ['MAIL 5xx', (c) => open(c) && mail(c) && permanent(c) && !system(c), 'deferred envelope'],
+  ['RCPT 4xx', (c) => open(c) && rcpt(c) && temporary(c), 'deferred message'],
+  ['RCPT full', (c) => open(c) && rcpt(c) && c.code === 552, 'deferred message'],
+  ['RCPT 5xx', (c) => open(c) && rcpt(c) && permanent(c) && c.code !== 552, 'deferred unclear'],
+  ['content, system', (c) => open(c) && late(c) && (system(c) || c.code === 452), 'deferred peer here'],
   [
     'content 4xx',
-    (c) => late(c) && temporary(c) && !system(c) && !closing(c) && !namesUs(c),
+    (c) => open(c) && late(c) && temporary(c) && !system(c) && c.code !== 452,
     'deferred message',
   ],
-  [
-    'content 5xx',
-    (c) => late(c) && permanent(c) && !system(c) && !tooBig(c) && !namesUs(c),
-    'failed message',
-  ],
+  ['content 5xx', (c) => open(c) && late(c) && permanent(c) && !system(c), 'deferred unclear'],
   ['taken', (c) => during('dot')(c) && from(200, 299)(c), 'sent null'],
   [
     'success out of place',
@@ -142,35 +141,41 @@ t.test('replies of real relays', async (t) => {
   };
   t.equal(after('greeting', '554 5.7.1 Your address is listed'), 'deferred peer');
   t.equal(after('auth', '535 5.7.8 Error: authentication failed'), 'deferred peer');
-  t.equal(after('mail', '553 5.7.1 Sender address rejected: not owned by user'), 'deferred us');
-  t.equal(after('mail', '450 4.1.8 <a@b>: Sender address rejected: Domain not found'), 'deferred us');
+  t.equal(after('mail', '553 5.7.1 Sender address rejected: not owned by user'), 'deferred envelope');
+  t.equal(after('mail', '450 4.1.8 <a@b>: Sender address rejected: Domain not found'), 'deferred envelope');
   t.equal(after('mail', '451 4.3.0 Local error'), 'deferred peer here');
   t.equal(after('mail', '552 5.3.4 Message size exceeds fixed limit'), 'failed message');
+  t.equal(after('mail', '552 Message size exceeds maximum permitted'), 'failed message');
+  t.equal(after('mail', '550 5.4.5 Daily user sending limit exceeded'), 'deferred device');
   t.equal(after('rcpt', '450 4.2.0 Recipient address rejected: Greylisted'), 'deferred message');
-  t.equal(after('rcpt', '454 4.7.1 Relay access denied'), 'deferred us');
-  t.equal(after('rcpt', '554 5.7.1 Relay access denied'), 'deferred us');
+  t.equal(after('rcpt', '454 4.7.1 Relay access denied'), 'deferred envelope');
+  t.equal(after('rcpt', '554 5.7.1 Relay access denied'), 'deferred envelope');
   t.equal(
     after('rcpt', '504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname'),
-    'deferred us',
+    'deferred device',
   );
   t.equal(
     after('rcpt', '504 5.5.2 <a@vm>: Sender address rejected: need fully-qualified address'),
-    'deferred us',
+    'deferred envelope',
   );
   t.equal(
     after('rcpt', '504 5.5.2 <j@lan>: Recipient address rejected: need fully-qualified address'),
-    'failed message',
+    'deferred unclear',
   );
-  t.equal(after('rcpt', '550 Sender verify failed'), 'deferred us');
+  t.equal(after('rcpt', '550 Sender verify failed'), 'deferred envelope');
   t.equal(after('rcpt', '550 5.1.1 User unknown in virtual mailbox table'), 'failed message');
   t.equal(after('rcpt', '552 5.2.2 The email account is over quota'), 'deferred message');
+  t.equal(after('rcpt', '554 5.7.1 Recipient address rejected: Quota exceeded'), 'deferred envelope');
+  t.equal(after('rcpt', '550 5.4.6 Unusual sending activity detected'), 'deferred device');
   t.equal(after('data', '452 4.3.1 Insufficient system storage'), 'deferred peer here');
   t.equal(
     after('dot', '550 5.7.60 SMTP; Client does not have permissions to send as this sender'),
-    'deferred us',
+    'deferred envelope',
   );
-  t.equal(after('dot', '552 5.7.0 This message was blocked'), 'failed message');
+  t.equal(after('dot', '552 5.7.0 This message was blocked'), 'deferred unclear');
+  t.equal(after('dot', '554 5.7.1 Spam'), 'deferred unclear');
   t.equal(after('dot', '552 5.3.4 Message size exceeds fixed limit'), 'failed message');
+  t.equal(after('dot', '554 5.6.0 Mail message is malformed'), 'failed message');
   t.equal(after('dot', '451 4.7.1 Try again later'), 'deferred message');
   t.equal(after('dot', '421 4.7.0 Too many errors'), 'deferred peer');
   t.equal(after('dot', '250 2.0.0 Ok: queued as 4F1C'), 'sent null');

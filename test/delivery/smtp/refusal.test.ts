@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { complaintOf, remedyOf } from '../../../src/delivery/smtp/about-us.js';
-import { parseReply } from '../../../src/delivery/smtp/reply.js';
+import { outcomeOf } from '../../../src/delivery/smtp/outcome.js';
+import { meaningOf, subjectOf } from '../../../src/delivery/smtp/refusal.js';
+import { type Phase, parseReply } from '../../../src/delivery/smtp/reply.js';
 
 function reply(text: string) {
   const parsed = parseReply(text.split('\n'));
@@ -31,7 +33,6 @@ const OF_US: readonly (readonly [fault: string, text: string])[] = [
   ['client', '503 5.7.0 Error: access denied for unknown[192.0.2.7]'],
   ['relaying', '554 5.7.1 <john@example.net>: Relay access denied'],
   ['relaying', '454 4.7.1 <john@example.net>: Relay access denied'],
-  ['relaying', '554 5.7.1 <john@example.net>: Recipient address rejected: Access denied'],
   ['encryption', '530 5.7.0 Must issue a STARTTLS command first'],
   ['protocol', '503 5.5.0 <DATA>: Data command rejected: Improper use of SMTP command pipelining'],
   // Exim
@@ -64,50 +65,57 @@ const OF_US: readonly (readonly [fault: string, text: string])[] = [
   ['sender', '550-5.7.26 Unauthenticated email from b.example is not accepted'],
 ];
 
-const OF_OTHERS: readonly string[] = [
-  '550 5.1.1 <gone@example.com>: Recipient address rejected: User unknown in relay recipient table',
-  '504 5.5.2 <john@lan>: Recipient address rejected: need fully-qualified address',
-  '450 4.2.0 <grey@example.com>: Recipient address rejected: Greylisted, come again',
-  '450 4.7.1 Try again later, you are greylisted',
-  '501 5.1.3 Bad recipient address syntax',
-  '550 Unrouteable address',
-  '550 5.1.1 Invalid recipient: <john@example.com>',
-  '550 No such user here',
-  '552 5.2.2 The email account is over quota',
-  '452 4.5.3 Too many recipients',
-  '452 4.2.2 Mailbox full',
-  '451 4.3.0 Local error in processing',
+const OF_OTHERS: readonly (readonly [subject: string | null, text: string])[] = [
+  [
+    'recipient',
+    '550 5.1.1 <gone@example.com>: Recipient address rejected: User unknown in relay recipient table',
+  ],
+  [null, '504 5.5.2 <john@lan>: Recipient address rejected: need fully-qualified address'],
+  [null, '450 4.2.0 <grey@example.com>: Recipient address rejected: Greylisted, come again'],
+  [null, '450 4.7.1 Try again later, you are greylisted'],
+  ['recipient', '501 5.1.3 Bad recipient address syntax'],
+  ['recipient', '550 Unrouteable address'],
+  ['recipient', '550 5.1.1 Invalid recipient: <john@example.com>'],
+  ['recipient', '550 No such user here'],
+  ['mailbox', '552 5.2.2 The user is over quota'],
+  [null, '452 4.5.3 Too many recipients'],
+  ['mailbox', '452 4.2.2 Mailbox full'],
+  [null, '451 4.3.0 Local error in processing'],
+  // Postfix's policy services and access tables say this for every reason.
+  [null, '554 5.7.1 <john@example.net>: Recipient address rejected: Access denied'],
 ];
 
 t.test('a refusal of this device at RCPT differs from a refusal of a recipient', async (t) => {
-  for (const [fault, text] of OF_US) t.equal(complaintOf('rcpt', reply(text)), fault, text);
-  for (const text of OF_OTHERS) t.equal(complaintOf('rcpt', reply(text)), null, text);
+  for (const [fault, text] of OF_US) t.equal(subjectOf('rcpt', reply(text)), fault, text);
+  for (const [fault, text] of OF_OTHERS) t.equal(subjectOf('rcpt', reply(text)), fault, text);
 });
 
-t.test('after the content only words and codes that name us count', async (t) => {
-  t.equal(
-    complaintOf('dot', reply('550 5.7.60 SMTP; Client does not have permissions to send as this sender')),
-    'sender',
-  );
-  t.equal(complaintOf('dot', reply('550 5.7.23 SPF validation failed')), 'sender');
+t.test('after the content a code that any refusal may have is not enough', async (t) => {
+  const sendAs = '550 5.7.60 SMTP; Client does not have permissions to send as this sender';
+  t.equal(subjectOf('dot', reply(sendAs)), 'sender');
+  t.equal(subjectOf('dot', reply('550 5.7.23 SPF validation failed')), 'sender');
+  t.equal(subjectOf('dot', reply('550 5.1.1 User unknown')), 'recipient');
+  t.equal(subjectOf('rcpt', reply('550 5.1.1 no')), 'recipient');
   for (const text of [
     '552 5.7.0 This message was blocked',
     '554 5.5.1 no',
     '550 5.7.1 Spam',
     '503 5.5.1 what',
+    '550 5.1.1 no',
+    '550 No such user',
   ])
-    t.equal(complaintOf('dot', reply(text)), null, text);
+    t.equal(subjectOf('dot', reply(text)), null, text);
 });
 
-t.test('a permanent refusal of MAIL refuses our sender', async (t) => {
-  t.equal(complaintOf('mail', reply('550 we do not like you')), 'sender');
-  t.equal(complaintOf('mail', reply('554 5.7.1 <vm>: Helo command rejected: no')), 'name');
-  t.equal(complaintOf('mail', reply('550 5.3.0 broken')), null, "the relay's own trouble");
-  t.equal(complaintOf('mail', reply('451 4.3.0 busy')), null);
+t.test('MAIL contains no recipient', async (t) => {
+  t.equal(subjectOf('mail', reply('550 5.1.1 no such user')), null);
+  t.equal(subjectOf('mail', reply('554 5.7.1 <vm>: Helo command rejected: no')), 'name');
+  t.equal(subjectOf('mail', reply('550 5.3.0 broken')), null);
+  t.equal(subjectOf('mail', reply('550 5.4.5 Daily user sending limit exceeded')), 'daily');
 });
 
-t.test('each fault names the setting to correct', async (t) => {
-  const named = (text: string) => remedyOf('rcpt', reply(text));
+t.test('each fault of ours names the setting to correct, and a quota names none', async (t) => {
+  const named = (text: string) => meaningOf('rcpt', reply(text))?.words;
   t.match(named('550 Sender verify failed'), 'FIELDPOST_FROM');
   t.match(
     named('504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname'),
@@ -115,5 +123,37 @@ t.test('each fault names the setting to correct', async (t) => {
   );
   t.match(named('554 5.7.1 <a@b.c>: Relay access denied'), 'FIELDPOST_RELAY_USER');
   t.match(named('530 5.7.0 Must issue a STARTTLS command first'), 'FIELDPOST_RELAY');
-  t.equal(named('550 5.1.1 User unknown'), '');
+  t.equal(named('550 5.1.1 User unknown'), undefined);
+  for (const phase of ['mail', 'rcpt', 'dot'] as const)
+    t.equal(
+      meaningOf(phase, reply('550 5.4.5 Daily user sending limit exceeded'))?.words,
+      'it says that the daily limit is reached',
+    );
+});
+
+/** Refusals that providers publish: who is to blame, the phase, the text, where it was found. */
+const PUBLISHED = readFileSync(new URL('refusals.tsv', import.meta.url), 'utf8')
+  .trimEnd()
+  .split('\n')
+  .map((line) => line.split('\t') as [blame: string, phase: Phase, text: string, source: string]);
+
+t.test('no published refusal of an account or a sender is final at its first word', async (t) => {
+  let understood = 0;
+  const ours = PUBLISHED.filter(([blame]) => blame !== 'recipient' && blame !== 'content');
+  for (const [, phase, text, source] of ours) {
+    const answer = reply(text.replace(/^(\d{3})-/, '$1 '));
+    const { kind } = outcomeOf({ phase, reply: answer }, false);
+    t.equal(kind, 'deferred', `${text} (${source})`);
+    if (meaningOf(phase, answer) !== null) understood++;
+  }
+  t.ok(ours.length > 100 && understood > 60, `${understood} of ${ours.length} are explained`);
+});
+
+t.test('published refusals of a recipient or a content are not taken for those of the account', async (t) => {
+  for (const [blame, phase, text, source] of PUBLISHED) {
+    if (blame !== 'recipient' && blame !== 'content' && blame !== 'mailbox-full') continue;
+    const { suspect } = outcomeOf({ phase, reply: reply(text.replace(/^(\d{3})-/, '$1 ')) }, false);
+    // The words of a quota for equal Message-IDs are those of a quota of the account.
+    if (!text.includes('Message-ID')) t.not(suspect, 'device', `${text} (${source})`);
+  }
 });
