@@ -15,8 +15,14 @@ export const SMTP_GREETING_MS = 1;
 export const SMTP_IDLE_MS = 5 * MINUTE_MS;
 /** While no connection is free, a client that has been idle for this long gives way. */
 export const SMTP_GIVE_WAY_MS = 10 * SECOND_MS;
-/** A client with more mistakes than this is disconnected: it is no mail client. */
+/** A client with more mistakes than this since its last mail is disconnected: it is no mail client. */
 export const SMTP_MISTAKES_MAX = 20;
+/** So is one with more commands than this since its last mail: none of a hundred recipients needs more than two. */
+export const SMTP_COMMANDS_MAX = 2 * 100 + 20;
+/** The same before it has logged in, where it must. */
+export const SMTP_STRANGER_COMMANDS_MAX = 20;
+/** Lines that a client has sent ahead are answered in groups of this many; then the others have their turn. */
+export const SMTP_LINES_A_TURN = 20;
 /** Wrong logins of one connection, */
 export const SMTP_LOGINS_MAX = 3;
 /** and the pause before the answer to the first; it doubles. */

@@ -14,6 +14,7 @@ export const GOODBYE = {
   idle: '421 4.4.2 Nothing came for too long',
   slow: '421 4.4.2 The mail came too slowly',
   mistakes: '421 4.7.0 Too many mistakes',
+  commands: '421 4.7.0 Too many commands without a mail',
   guesses: '421 4.7.0 Too many wrong logins',
   early: '554 5.5.0 The client speaks before the greeting',
   ahead: '554 5.5.0 The client sends ahead where it must wait for the reply',

@@ -4,10 +4,12 @@
 import type { Socket } from 'node:net';
 import { FieldpostError, wordsOf } from '../errors.js';
 import {
+  SMTP_COMMANDS_MAX,
   SMTP_LOGIN_PAUSE_MS,
   SMTP_LOGINS_MAX,
   SMTP_MISTAKES_MAX,
   SMTP_REFUSED_BYTES_MAX,
+  SMTP_STRANGER_COMMANDS_MAX,
 } from '../mail-limits.js';
 import type { MailIntake } from '../message/mail-intake.js';
 import { type ClientCommand, commandOf, isOfHttp } from './command.js';
@@ -40,7 +42,9 @@ export class SmtpSession {
   #parting: string | null = null;
   #isGreeted = false;
   #isLoggedIn = false;
+  /** Since the last mail that was accepted. */
   #mistakes = 0;
+  #commands = 0;
   #wrongLogins = 0;
   #isLogged = false;
 
@@ -96,6 +100,8 @@ export class SmtpSession {
     if (reply !== '') this.#wire.say(reply);
     if (/^(?:221|421)/.test(reply) || this.#parting !== null) return null;
     if (reply.startsWith('5') && ++this.#mistakes > SMTP_MISTAKES_MAX) return this.#refuse(GOODBYE.mistakes);
+    if (++this.#commands > (this.#isStranger ? SMTP_STRANGER_COMMANDS_MAX : SMTP_COMMANDS_MAX))
+      return this.#refuse(GOODBYE.commands);
     if (this.#wrongLogins >= SMTP_LOGINS_MAX) return this.#refuse(GOODBYE.guesses);
     const line = await this.#line();
     return line === null ? null : await this.#answer(line);
@@ -158,6 +164,11 @@ export class SmtpSession {
     return multiline(250, lines);
   }
 
+  /** True: it must log in, and has not. */
+  get #isStranger(): boolean {
+    return this.#parts.secrets.length > 0 && !this.#isLoggedIn;
+  }
+
   get #hasTls(): boolean {
     return (this.#parts.tls?.identity() ?? null) !== null;
   }
@@ -214,12 +225,10 @@ export class SmtpSession {
   }
 
   #mail(argument: string): string {
-    const needsLogin = this.#parts.secrets.length > 0;
     if (!this.#isGreeted) return '503 5.5.1 EHLO first';
     if (this.#needsTls) return this.#logged('530 5.7.0 STARTTLS first');
-    if (needsLogin && !this.#isLoggedIn)
-      return this.#logged('530 5.7.0 AUTH first, with a token as the password');
-    return this.#envelope.mail(argument, needsLogin);
+    if (this.#isStranger) return this.#logged('530 5.7.0 AUTH first, with a token as the password');
+    return this.#envelope.mail(argument, this.#parts.secrets.length > 0);
   }
 
   async #data(): Promise<string | null> {
@@ -239,6 +248,8 @@ export class SmtpSession {
     } finally {
       if (ids === null) await intake?.discard();
     }
+    this.#mistakes = 0;
+    this.#commands = 0;
     this.#parts.log.debug('smtp accepted', { id: ids[0], messages: ids.length, peer: this.#wire.peer });
     return acceptedReply(ids);
   }

@@ -4,7 +4,7 @@
 import type { Socket } from 'node:net';
 import { discard, linger } from '../http/connection.js';
 import { HEADERS_TIMEOUT_MS, REQUEST_IDLE_MS, REQUEST_TIMEOUT_MS } from '../limits.js';
-import { SMTP_GREETING_MS, SMTP_IDLE_MS, SMTP_UNREAD_BYTES_MAX } from '../mail-limits.js';
+import { SMTP_GREETING_MS, SMTP_IDLE_MS, SMTP_LINES_A_TURN, SMTP_UNREAD_BYTES_MAX } from '../mail-limits.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
 import type { SecureSocket, TlsIdentity } from '../system/tls-door.js';
@@ -31,6 +31,8 @@ export class Wire {
   #isOver = false;
   #isSecure = false;
   #isInHandshake = false;
+  /** Lines since others last had their turn. */
+  #lines = 0;
 
   constructor(socket: Socket, options: WireOptions) {
     this.#socket = socket;
@@ -73,6 +75,8 @@ export class Wire {
   async line(): Promise<InputLine> {
     this.#waitingSinceMs = this.#options.clock.bootMs();
     this.#ringIn(SMTP_IDLE_MS, GOODBYE.idle);
+    // Lines that are here already need no turn of the event loop: a stream of them would stop the whole process.
+    if (++this.#lines % SMTP_LINES_A_TURN === 0) await this.pause(0);
     const line = await this.#input.line();
     this.#alarm.off();
     this.#waitingSinceMs = null;
