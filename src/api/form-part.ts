@@ -20,7 +20,7 @@ export interface PartHeader {
 export const UNNAMED = 'attachment';
 
 const BOUNDARY = /^[\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]$/;
-const HEADER = /^([!#$%&'*+.^`|~\w-]+):[ \t]*(.*?)[ \t]*$/s;
+const HEADER = /^([!#$%&'*+.^`|~\w-]+):(.*)$/s;
 const PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+)))?/y;
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
 const CHARSET = /^[a-z0-9][\w.:+-]{0,39}$/;
@@ -71,9 +71,18 @@ function readHeaders(lines: string): Map<string, string> {
     const key = name.toLowerCase();
     if (name === '' || UNREADABLE.test(value)) throw malformed('A line in the header of a part is no header');
     if (headers.has(key)) throw malformed(`A part has more than one header ${name}`);
-    headers.set(key, value);
+    headers.set(key, trimmed(value));
   }
   return headers;
+}
+
+/** Without blanks and tabs around it. Not trim(): these are octets, and 0xa0 belongs to a character of UTF-8. */
+function trimmed(octets: string): string {
+  let [from, to] = [0, octets.length];
+  while (from < to && ' \t'.includes(octets.charAt(from))) from++;
+  // By hand: a pattern for blanks before the end takes quadratic time.
+  while (to > from && ' \t'.includes(octets.charAt(to - 1))) to--;
+  return octets.slice(from, to);
 }
 
 /** Parses `essence; name=value; name="value"`; null if it is anything else or has a parameter twice. */

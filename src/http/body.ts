@@ -69,8 +69,8 @@ function checkJsonType(exchange: Exchange): void {
     );
   }
   for (const parameter of parameters) {
-    const charset = /^\s*charset\s*=\s*"?([^"]*?)"?\s*$/i.exec(parameter)?.[1];
-    if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
+    const [name = '', value = ''] = parameter.split('=', 2).map((text) => text.trim());
+    if (name.toLowerCase() === 'charset' && !/^(?:utf-?8|"\s*utf-?8\s*")$/i.test(value)) {
       throw new FieldpostError('unsupported-media-type', 'JSON is taken in UTF-8 only');
     }
   }

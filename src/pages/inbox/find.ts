@@ -25,8 +25,8 @@ export function found(lines: readonly InboxLine[], words: string): readonly Inbo
 
 /** The name in the first mailbox of a header (`Pump 3 <pump@example.com>`), or else its address. */
 export function nameIn(header: string): string {
-  const [, name = '', address = ''] = /^\s*"?([^"<]*?)"?\s*<([^<>]*)>/.exec(header) ?? [];
-  return name || address || header;
+  const [, name = '', address = ''] = /^([^<]*)<([^<>]*)>/.exec(header) ?? [];
+  return name.trim().replace(/^"|"$/g, '').trim() || address || header;
 }
 
 /** Tells which messages nobody has opened: those that came while the page was open. */
