@@ -25,6 +25,9 @@ type Addressed = Pick<EmailDraft, 'destination' | 'others' | 'from'> & { readonl
 const LISTS = ['to', 'cc', 'bcc'] as const;
 const NOBODY = 'is required, one email address, unless to, cc or bcc names the recipients';
 const LIKE = 'john@example.com or John <john@example.com>';
+/** Characters of a text that holds one address with its name, and of one that holds a list of them. */
+const MAILBOX_CHARS_MAX = 2000;
+const LIST_CHARS_MAX = MAIL_RECIPIENTS_MAX * 500;
 /** Characters of a bad address that its fault quotes. */
 const QUOTED_CHARS_MAX = 80;
 
@@ -93,15 +96,16 @@ function destinationOf({ destination }: JsonObject, hasLists: boolean, report: F
   if (hasLists && !isSet(destination)) return null;
   const isMissing = destination === undefined || destination === null;
   const fault = isMissing ? NOBODY : recipientFault(1, destination);
-  if (fault !== null) report('destination', fault);
-  return destination as Address;
+  if (fault === null) return destination as Address;
+  report('destination', fault);
+  return null;
 }
 
 /** Those that are not in `seen`, which they then are. A name that comes later stays with its address. */
 function onceEach(mailboxes: readonly Mailbox[], seen: Map<string, Mailbox>): Mailbox[] {
   const own = new Map<string, Mailbox>();
   for (const mailbox of mailboxes) {
-    const key = recipientKey(String(mailbox.address) as Address);
+    const key = recipientKey(mailbox.address);
     const before = own.get(key);
     if (before?.name === '' && mailbox.name !== '') own.set(key, { ...before, name: mailbox.name });
     else if (!seen.has(key)) own.set(key, mailbox);
@@ -113,7 +117,7 @@ function onceEach(mailboxes: readonly Mailbox[], seen: Map<string, Mailbox>): Ma
 /** The sender that the client chose; null: none. */
 function senderOf({ from }: JsonObject, { mayBeFrom }: HeadTerms, report: FaultReport): Mailbox | null {
   if (!isSet(from)) return null;
-  const mailbox = typeof from === 'string' ? parseMailbox(from) : null;
+  const mailbox = typeof from === 'string' && from.length <= MAILBOX_CHARS_MAX ? parseMailbox(from) : null;
   if (mailbox === null) report('from', `must be a string, one address, like ${LIKE}`);
   else if (!mayBeFrom(mailbox.address))
     report('from', 'may only be an allowed sender; see FIELDPOST_FROM_ALLOWED');
@@ -137,8 +141,7 @@ function mailboxesOf(fields: JsonObject, name: string, terms: HeadTerms, report:
       faults++;
       report(name, detail, index);
     };
-    const { mailboxes, fault } =
-      terms.takesCommas && typeof text === 'string' ? parseMailboxes(text) : oneOf(text);
+    const { mailboxes, fault } = terms.takesCommas && typeof text === 'string' ? allOf(text) : oneOf(text);
     if (fault !== null) fail(fault);
     for (const mailbox of mailboxes) checkName(mailbox, fail);
     found.push(...mailboxes);
@@ -151,10 +154,17 @@ function mailboxesOf(fields: JsonObject, name: string, terms: HeadTerms, report:
   return found;
 }
 
+/** A text that holds a list of mailboxes. */
+function allOf(text: string): MailboxList {
+  if (text.length <= LIST_CHARS_MAX) return parseMailboxes(text);
+  return { mailboxes: [], fault: `must not have more than ${LIST_CHARS_MAX} characters` };
+}
+
 /** A text that holds exactly one mailbox. */
 function oneOf(text: unknown): MailboxList {
   if (typeof text !== 'string') return { mailboxes: [], fault: `must be a string, like ${LIKE}` };
-  const mailbox = parseMailbox(text);
+  // Measured first: to parse 900 KB takes a second.
+  const mailbox = text.length > MAILBOX_CHARS_MAX ? null : parseMailbox(text);
   if (mailbox !== null) return { mailboxes: [mailbox], fault: null };
   const quoted = JSON.stringify(visible(cut(text, QUOTED_CHARS_MAX)));
   return { mailboxes: [], fault: `must be exactly one email address, like ${LIKE}; ${quoted} is not` };

@@ -24,13 +24,18 @@ export function ownHeaders({ headers }: JsonObject, report: FaultReport): NonNul
     return [];
   }
   const seen = new Set<string>();
-  return entries.map(([name, value]) => {
-    const fault = seen.has(name.toLowerCase())
-      ? 'is there twice'
-      : (nameFault(name) ?? valueFault(name, value));
-    if (fault !== null) report('headers', fault, name);
+  return entries.flatMap(([name, value]) => {
+    const fault = seen.has(name.toLowerCase()) ? 'is there twice' : nameFault(name);
     seen.add(name.toLowerCase());
-    return [name, isText(name) ? String(value) : oneSpaced(String(value))];
+    const fail = (detail: string) => {
+      report('headers', detail, name);
+      return [];
+    };
+    if (fault !== null) return fail(fault);
+    // What is no string has no text: to make one of it may throw.
+    if (typeof value !== 'string') return fail('must be a string');
+    const badText = valueFault(name, value);
+    return badText === null ? [[name, isText(name) ? value : oneSpaced(value)]] : fail(badText);
   });
 }
 
@@ -40,8 +45,7 @@ function nameFault(name: string): string | null {
   return NAME.test(name) ? null : `is not among the allowed headers: ${NAMES_IN_WORDS}`;
 }
 
-function valueFault(name: string, value: unknown): string | null {
-  if (typeof value !== 'string') return 'must be a string';
+function valueFault(name: string, value: string): string | null {
   if (value.trim() === '') return 'must not be empty';
   if (hasControl(value)) return 'must not contain line breaks or other control characters';
   if (hasLoneSurrogate(value)) return 'contains half a surrogate pair, which is not a character';
