@@ -49,6 +49,14 @@ export function domainOf(address: Address): string {
   return address.slice(address.lastIndexOf('@') + 1);
 }
 
+/**
+ * True for a name that a user of this device may have, as useradd(8) takes it: `root`, `www-data`, `_apt`. Any other word
+ * without a domain, such as a telephone number, a command or an encoded word, is no recipient.
+ */
+export function isUserName(text: string): boolean {
+  return /^[A-Za-z_][\w.-]{0,31}$/.test(text);
+}
+
 /** True for a user of this device, such as `root@localhost`. A relay would take it for a user of its own. */
 export function isOfThisDevice(address: Address): boolean {
   return /^localhost(?:\.localdomain)?$/i.test(domainOf(address));
@@ -59,7 +67,27 @@ export function recipientKey(address: Address): string {
   return address.slice(0, address.lastIndexOf('@') + 1) + domainOf(address).toLowerCase();
 }
 
+/** True if not all of it is ASCII. */
+export function isBeyondAscii(text: string): boolean {
+  return /[^\p{ASCII}]/u.test(text);
+}
+
+/**
+ * The address with the A-label of its domain (RFC 5890 §2.3.2.1) if the domain alone is beyond ASCII: every relay takes it.
+ * A local part beyond ASCII needs SMTPUTF8 anyway, and then the domain stays as people write it.
+ */
+export function withALabel(address: Address): Address {
+  const at = address.lastIndexOf('@') + 1;
+  if (!isBeyondAscii(address) || isBeyondAscii(address.slice(0, at))) return address;
+  try {
+    return parseAddress(address.slice(0, at) + new URL(`http://${address.slice(at)}`).hostname) ?? address;
+  } catch {
+    // A name that IDNA does not allow.
+    return address;
+  }
+}
+
 /** True if a relay must offer SMTPUTF8 before it can be given this address (RFC 6531). */
-export function needsSmtpUtf8(address: string): boolean {
-  return /[^\p{ASCII}]/u.test(address);
+export function needsSmtpUtf8(address: Address | ''): boolean {
+  return address !== '' && isBeyondAscii(withALabel(address));
 }

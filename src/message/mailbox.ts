@@ -3,7 +3,7 @@
  * with comments, groups, quoted strings and the obsolete forms, in linear time. Pure.
  */
 import { cut, harmlessName, hasControl, oneSpaced, visible } from '../text.js';
-import { type Address, parseAddress } from './address.js';
+import { type Address, isUserName, parseAddress } from './address.js';
 import { decodeWords } from './encoded-words.js';
 import { type ListToken, tokensOf } from './list-token.js';
 
@@ -139,7 +139,7 @@ class ListReader {
     const text = addressText(words);
     if (text === null) return null;
     if (text.includes('@') || this.#qualify === null) return parseAddress(text);
-    return parseAddress(`${text}@localhost`) === null ? null : this.#qualify(text);
+    return isUserName(text) ? this.#qualify(text) : null;
   }
 
   #report(start: number, end: number): void {

@@ -4,6 +4,7 @@
 import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';
 import { HEADER_NAME_CHARS_MAX, READY_MADE_LINE_OCTETS_MAX } from '../mail-limits.js';
+import { withALabel } from '../message/address.js';
 import type { Mailbox } from '../message/mailbox.js';
 import { assertOneLine, encodedWords, header, LINE_OCTETS_MAX, PLAIN } from './headers.js';
 
@@ -14,10 +15,10 @@ const NAME = new RegExp(`^[!-9;-~]{1,${HEADER_NAME_CHARS_MAX}}$`);
 /** The header `name` with these mailboxes, of which there is at least one. */
 export function mailboxesHeader(name: string, mailboxes: readonly Mailbox[]): string {
   const [first] = mailboxes;
-  if (mailboxes.length === 1 && first?.name === '') return header(name, `<${first.address}>`);
+  if (mailboxes.length === 1 && first?.name === '') return header(name, `<${withALabel(first.address)}>`);
   const words = mailboxes.flatMap((mailbox, index) => {
     const comma = index === mailboxes.length - 1 ? '' : ',';
-    return [...nameWords(mailbox.name), `<${mailbox.address}>${comma}`];
+    return [...nameWords(mailbox.name), `<${withALabel(mailbox.address)}>${comma}`];
   });
   return folded(name, words);
 }

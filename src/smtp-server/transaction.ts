@@ -2,7 +2,7 @@
  * The envelope of a mail, from MAIL to DATA.
  */
 import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
-import { type Address, isOfThisDevice, needsSmtpUtf8, parseAddress } from '../message/address.js';
+import { type Address, isBeyondAscii, isOfThisDevice, isUserName, parseAddress } from '../message/address.js';
 import type { MailTerms } from '../message/mail-intake.js';
 import type { Sender } from '../message/message.js';
 import { pathOf } from './command.js';
@@ -66,7 +66,7 @@ export class Transaction {
       } else if (name !== 'AUTH' || !mayAuth || value === '') return `555 5.5.4 Unknown parameter ${name}`;
     }
     if (expectedBytes > limitBytes) return `552 5.3.4 More than ${limitBytes} octets`;
-    if (!isUtf8 && needsSmtpUtf8(path)) return '553 5.6.7 This address needs SMTPUTF8';
+    if (!isUtf8 && isBeyondAscii(path)) return '553 5.6.7 This address needs SMTPUTF8';
     this.reset();
     // A name of this device, such as root, is no address: the device's own is used.
     this.#from = path === '' ? '' : parseAddress(path);
@@ -90,10 +90,11 @@ export class Transaction {
     const { path, parameters } = found;
     for (const name of parameters.keys()) return `555 5.5.4 Unknown parameter ${name}`;
     if (path === '') return '501 5.1.3 The recipient is missing';
-    if (!this.#isUtf8 && needsSmtpUtf8(path)) return '553 5.6.7 This address needs SMTPUTF8';
+    if (!this.#isUtf8 && isBeyondAscii(path)) return '553 5.6.7 This address needs SMTPUTF8';
     const local = this.#rules.localAddress();
     const named = path.includes('@') ? parseAddress(path) : local;
-    const isLocal = !path.includes('@') || (named !== null && isOfThisDevice(named));
+    const isLocal = isUserName(path) || (named !== null && isOfThisDevice(named));
+    if (!isLocal && !path.includes('@')) return '553 5.1.3 Not an email address, and no name of a user';
     const address = isLocal && local === null ? null : named;
     if (address === null) {
       return isLocal

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import PostalMime from 'postal-mime';
 import { t } from 'tap';
-import { parseAddress } from '../../src/message/address.js';
+import { parseAddress, withALabel } from '../../src/message/address.js';
 import { type Mailbox, parseMailboxes } from '../../src/message/mailbox.js';
 import { mailboxesHeader, ownHeader } from '../../src/mime/head.js';
 import { type Letter, render } from '../../src/mime/letter.js';
@@ -180,6 +180,9 @@ function byPython(mails: readonly Buffer[]): ReturnType<typeof JSON.parse>[] | n
     .map((line) => JSON.parse(line));
 }
 
+/** A domain beyond ASCII goes as its A-label. */
+const onWire = (mailbox: Mailbox): Mailbox => ({ ...mailbox, address: withALabel(mailbox.address) });
+
 const pairs = (list: readonly { name: string; address?: string | undefined }[] = []) =>
   list.map(({ name, address }) => [name, address]);
 
@@ -196,10 +199,10 @@ t.test('random heads are read back as they were posted', async (t) => {
     if (long !== undefined || lines.some((line) => line.length > 998)) t.fail(`too long: ${long}`);
     const own = (sent.headers ?? []).map(([name, value]) => [name.toLowerCase(), value]);
     const posted = {
-      from: pairs([sent.from]),
-      to: pairs(sent.to),
-      cc: pairs(sent.cc),
-      replyTo: pairs(sent.replyTo),
+      from: pairs([sent.from].map(onWire)),
+      to: pairs(sent.to.map(onWire)),
+      cc: pairs(sent.cc?.map(onWire)),
+      replyTo: pairs(sent.replyTo?.map(onWire)),
     };
     const words = `seed ${seed}, letter ${index}`;
     const mail = await PostalMime.parse(bytes);
@@ -220,10 +223,11 @@ t.test('random heads are read back as they were posted', async (t) => {
     if (pythons !== null && JSON.stringify(theirs) !== JSON.stringify(own))
       t.same(theirs, own, `${words}: Python`);
     // And by our own reader.
-    const to = /^To: ?([\s\S]*?)\r\n(?! )/m.exec(bytes.toString())?.[1] ?? '';
-    const { mailboxes, fault } = parseMailboxes(to);
-    if (fault !== null || JSON.stringify(mailboxes) !== JSON.stringify(sent.to))
-      t.same(mailboxes, sent.to, `${words}: ours`);
+    const header = /^To: ?([\s\S]*?)\r\n(?! )/m.exec(bytes.toString())?.[1] ?? '';
+    const { mailboxes, fault } = parseMailboxes(header);
+    const to = sent.to.map(onWire);
+    if (fault !== null || JSON.stringify(mailboxes) !== JSON.stringify(to))
+      t.same(mailboxes, to, `${words}: ours`);
   }
   t.pass(`${letters.length} letters`);
 });

@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import PostalMime from 'postal-mime';
 import { type Test, t } from 'tap';
-import { type Address, needsSmtpUtf8, parseAddress } from '../../src/message/address.js';
+import { type Address, needsSmtpUtf8, parseAddress, withALabel } from '../../src/message/address.js';
 import type { Mailbox } from '../../src/message/mailbox.js';
 import { type Letter, type LetterFile, type Rendered, render } from '../../src/mime/letter.js';
 import { seededRandom, testSeed } from '../support/random.js';
@@ -99,8 +99,8 @@ async function expected({ from, to, content, messageId, dateMs, attachments }: L
   const html = content.html.replace(/\r\n?|\n/g, '\r\n');
   return {
     subject: content.subject,
-    from: [from.address],
-    to: to.map((one) => one.address),
+    from: [withALabel(from.address)],
+    to: to.map((one) => withALabel(one.address)),
     messageId: `<${messageId}>`,
     dateMs: dateMs === null ? null : Math.floor(dateMs / 1000) * 1000,
     plain: html !== '' && plain === '' ? null : plain,

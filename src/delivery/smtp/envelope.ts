@@ -2,7 +2,7 @@
  * The commands that announce a message to a relay before its content (RFC 5321 §3.3, with the parameters of
  * RFC 1870, 6152 and 6531). Pure.
  */
-import type { Address } from '../../message/address.js';
+import { type Address, withALabel } from '../../message/address.js';
 import type { Sender } from '../../message/message.js';
 import type { Extensions } from './extensions.js';
 import type { Phase, Trouble } from './reply.js';
@@ -30,8 +30,8 @@ export function introductionOf(
   const sizes = offered.size ? ` SIZE=${size}` : '';
   const body = (smtpUtf8 || isEightBit) && offered.eightBitMime ? ' BODY=8BITMIME' : '';
   return [
-    ['mail', `MAIL FROM:<${from}>${sizes}${body}${smtpUtf8 ? ' SMTPUTF8' : ''}\r\n`],
-    ['rcpt', `RCPT TO:<${to}>\r\n`],
+    ['mail', `MAIL FROM:<${from && withALabel(from)}>${sizes}${body}${smtpUtf8 ? ' SMTPUTF8' : ''}\r\n`],
+    ['rcpt', `RCPT TO:<${withALabel(to)}>\r\n`],
     ['data', 'DATA\r\n'],
   ];
 }
