@@ -5,7 +5,7 @@ import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
 import { addressOf } from './config/endpoints.js';
-import { mayBeFrom } from './config/names.js';
+import { isOfThisDevice, mayBeFrom } from './config/names.js';
 import type { Config, ListenConfig } from './config.js';
 import { type CloudSide, linkView, openCloud } from './daemon/cloud.js';
 import { inOrder } from './daemon/in-order.js';
@@ -13,7 +13,7 @@ import { tokenSources } from './daemon/relay-tokens.js';
 import { openSmtp } from './daemon/smtp.js';
 import { type Doing, statusLine } from './daemon/status-line.js';
 import { storeOptions } from './daemon/store-options.js';
-import type { System } from './daemon/system.js';
+import { namesOf, type System } from './daemon/system.js';
 import { Delivery } from './delivery/delivery.js';
 import { FieldpostError } from './errors.js';
 import type { Http } from './http/http.js';
@@ -93,6 +93,9 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     settings: live,
     mailLimitBytes: () => delivery.rendering.limitBytes,
     mayBeFrom: (address: Address) => mayBeFrom(address, live, system.hostname),
+    isOfThisDevice: (address: Address) => isOfThisDevice(address, live, namesOf(system)),
+    hostname: system.hostname,
+    log,
     nudge: (lifeMs?: number) => delivery.nudge(lifeMs),
     accepted: { total: 0 },
   };

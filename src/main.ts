@@ -25,7 +25,7 @@ import { createConnect } from './system/connect.js';
 import { fileSystemBytes, listNames, readText, stdinKind, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log } from './system/log.js';
-import { machineNow } from './system/machine.js';
+import { machineNames, machineNow } from './system/machine.js';
 import { garbageCollector, keepHeapSmall, memoryLimit, youngGenerationCap } from './system/memory.js';
 import { watchNetwork } from './system/network-watch.js';
 import { writeNew } from './system/new-file.js';
@@ -153,6 +153,7 @@ function createSystem(running: Readonly<Running>): System {
     random: Math.random,
     takeLock: systemLock,
     hostname,
+    hostNames: machineNames,
     version: about.version,
     connect: createConnect({ clock }),
     memoryBytes: memoryLimit(process.constrainedMemory() ?? 0, totalmem()),

@@ -77,6 +77,7 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_SMTP_LISTEN: ['[::1]:25', 'smtpListen', [{ kind: 'tcp', host: '::1', port: 25 }]],
     FIELDPOST_SMTP_CERT_FILE: ['/k/cert', 'smtpCert', OWN.cert.trimEnd()],
     FIELDPOST_SMTP_KEY_FILE: ['/k/key', 'smtpKey', OWN.key.trimEnd()],
+    FIELDPOST_FROM_HEADER: ['keep', 'fromHeader', 'keep'],
     FIELDPOST_LOCAL_MAIL: ['me@b.example', 'localMail', 'me@b.example'],
     FIELDPOST_STATE_DIR: ['/s', 'stateDir', '/s'],
     FIELDPOST_LOG: ['warn', 'logLevel', 'warn'],

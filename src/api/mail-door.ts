@@ -6,11 +6,12 @@
 import type { Config } from '../config.js';
 import { FieldpostError } from '../errors.js';
 import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
-import { type Address, isOfThisDevice, recipientKey } from '../message/address.js';
+import { type Address, recipientKey } from '../message/address.js';
 import type { BeginMail, MailIntake, MailTerms } from '../message/mail-intake.js';
 import type { Attachment, ReadyMadeDraft } from '../message/message.js';
-import { ReadyMadeReader } from '../mime/ready-made.js';
+import { type ReadyMade, ReadyMadeReader } from '../mime/ready-made.js';
 import type { ReadyMadeHead } from '../mime/ready-made-head.js';
+import type { MailEncoder, Repair } from '../mime/repair.js';
 import type { Accepted, IncomingFile, Store, Upload } from '../store/store.js';
 import { tooLargeMessage } from './form-reader.js';
 import { checkOctets } from './mail-size.js';
@@ -18,9 +19,12 @@ import type { ApiContext } from './parts.js';
 
 /** What the door needs. */
 export interface MailDoorParts
-  extends Pick<ApiContext, 'mailLimitBytes' | 'mayBeFrom' | 'nudge' | 'accepted'> {
+  extends Pick<
+    ApiContext,
+    'mailLimitBytes' | 'mayBeFrom' | 'isOfThisDevice' | 'hostname' | 'nudge' | 'accepted' | 'log'
+  > {
   readonly store: Store;
-  readonly settings: Pick<Config, 'maxMessageBytes' | 'localMail'>;
+  readonly settings: Pick<Config, 'maxMessageBytes' | 'localMail' | 'fromHeader'>;
 }
 
 /** As what a ready-made mail is stored. */
@@ -61,6 +65,17 @@ export function qualifier({ settings }: Pick<MailDoorParts, 'settings'>): (user:
   };
 }
 
+/** What the device says of itself where it repairs a mail. */
+function repairBy({ settings, mayBeFrom, isOfThisDevice, hostname }: MailDoorParts): Repair {
+  return {
+    fixesFrom: settings.fromHeader === 'fix',
+    mayBeFrom,
+    localAddress: settings.localMail,
+    isOfThisDevice,
+    hostname: hostname(),
+  };
+}
+
 /** One mail, from its first octet until it is accepted or discarded. */
 export class StoredMail implements MailIntake {
   readonly #terms: MailTerms;
@@ -78,7 +93,10 @@ export class StoredMail implements MailIntake {
     this.#upload = upload;
     this.#accept = accept;
     // Else nobody is named by the headers.
-    this.#reader = new ReadyMadeReader(terms.readsHeaders ? { qualify: qualifier(parts) } : {});
+    this.#reader = new ReadyMadeReader({
+      ...(terms.readsHeaders && { qualify: qualifier(parts) }),
+      ...(terms.isRepaired && { repair: repairBy(parts) }),
+    });
   }
 
   write(bytes: Buffer): Promise<void> | void {
@@ -100,13 +118,29 @@ export class StoredMail implements MailIntake {
   }
 
   async finish(): Promise<readonly string[]> {
-    const { bytes, head } = this.#reader.end();
-    const recipients = recipientsFor(this.#terms, head, this.#parts);
+    const { bytes, ...mail } = this.#reader.end();
+    const recipients = recipientsFor(this.#terms, mail.head, this.#parts);
     const file = this.#file ?? (await this.#begin());
     if (bytes.length > 0) await file.write(bytes);
-    const attachment = await file.finish();
-    const { ids } = await this.#accept(draftOf(recipients, head, attachment, this.#terms, this.#parts));
+    const written = await file.finish();
+    const attachment = mail.encoder === null ? written : await this.#encode(written, mail.encoder);
+    const { ids } = await this.#accept(draftOf(recipients, mail, attachment, this.#terms, this.#parts));
+    if (mail.repaired?.isSigned) this.#parts.log.info('signed mail left alone', { id: ids[0] });
     return ids;
+  }
+
+  /** Writes the mail once more, with lines that every relay takes. */
+  async #encode(written: Attachment, encoder: MailEncoder): Promise<Attachment> {
+    // A mail that is only compared with an earlier one is nowhere.
+    if (written.id === '') return written;
+    const file = await this.#upload.begin(MAIL_FILE);
+    await file.write(encoder.begin());
+    for await (const chunk of this.#parts.store.openAttachment(written))
+      await file.write(encoder.push(chunk));
+    await file.write(encoder.end());
+    const encoded = await file.finish();
+    await this.#upload.drop(written);
+    return encoded;
   }
 
   async discard(): Promise<void> {
@@ -124,7 +158,7 @@ function recipientsFor(
   if (readsHeaders && head.recipientFault !== null) throw badMail('to', head.recipientFault);
   const named = readsHeaders ? [...to, ...head.recipients.map(({ address }) => address)] : to;
   const qualify = qualifier(parts);
-  const meant = named.map((address) => (isOfThisDevice(address) ? qualify(address) : address));
+  const meant = named.map((address) => (parts.isOfThisDevice(address) ? qualify(address) : address));
   const [first, ...others] = new Map(meant.map((address) => [recipientKey(address), address])).values();
   if (first === undefined) throw badMail('to', 'there is no recipient');
   if (others.length >= MAIL_RECIPIENTS_MAX)
@@ -141,7 +175,7 @@ export function badMail(pointer: 'to' | 'body', detail: string): FieldpostError 
 
 function draftOf(
   [destination, ...others]: readonly [Address, ...Address[]],
-  { subject, missing, messageId }: ReadyMadeHead,
+  { head: { subject, missing, messageId }, repaired }: Pick<ReadyMade, 'head' | 'repaired'>,
   attachment: Attachment,
   { from, isUrgent }: MailTerms,
   { mayBeFrom }: MailDoorParts,
@@ -153,7 +187,10 @@ function draftOf(
     destination,
     ...(others.length > 0 && { others }),
     ...(hasOwnFrom && { from }),
-    content: { subject, missing, ...(hasOwnFrom && { hasOwnFrom }) },
+    content: {
+      ...{ subject, missing, ...(hasOwnFrom && { hasOwnFrom }) },
+      ...(repaired?.fromName != null && { fromName: repaired.fromName }),
+    },
     ...(messageId !== null && { messageId }),
     attachments: [attachment],
     ignored: [],

@@ -28,6 +28,7 @@ export interface ApiContext extends MemoryListeners {
     | 'apiToken'
     | 'sendToken'
     | 'localMail'
+    | 'fromHeader'
     | 'minFreeBytes'
   >;
   readonly clock: Clock;
@@ -50,6 +51,10 @@ export interface ApiContext extends MemoryListeners {
   relayState(): RelayView;
   /** True if a message may have this sender. */
   mayBeFrom(address: Address): boolean;
+  /** True for the address of a user of this device, such as root@localhost. */
+  isOfThisDevice(address: Address): boolean;
+  /** The device's present name. */
+  hostname(): string;
   /** Size of the largest mail that any relay accepts; null if unknown. */
   mailLimitBytes(): number | null;
   /** Size of the mail of this draft. */

@@ -78,9 +78,14 @@ function termsOf({ query, declaredBytes }: Exchange, context: ApiContext): MailT
   const readsHeaders = named.includes(HEADERS);
   const priority = given.get('priority') ?? 'normal';
   if (!['high', 'normal'].includes(priority)) report('priority', 'must be high or normal');
+  const repair = given.get('repair') ?? 'no';
+  if (!['yes', 'no'].includes(repair)) report('repair', 'must be yes or no');
   if (faults.length > 0)
     throw new FieldpostError('invalid', 'The query is not right; see errors', { faults });
-  return { from, to, readsHeaders, expectedBytes: declaredBytes, isUrgent: priority === 'high' };
+  return {
+    ...{ from, to, readsHeaders, expectedBytes: declaredBytes },
+    ...{ isUrgent: priority === 'high', isRepaired: repair === 'yes' },
+  };
 }
 
 type Report = (pointer: string, detail: string) => void;

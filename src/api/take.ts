@@ -3,6 +3,7 @@
  */
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
+import type { Address } from '../message/address.js';
 import type { DraftLimits } from '../message/draft.js';
 import type { Draft } from '../message/message.js';
 import type { Accepted, Store, Upload } from '../store/store.js';
@@ -11,9 +12,10 @@ import type { FormFile } from './form.js';
 import type { ApiContext } from './parts.js';
 
 /** The limits of what a client may post. */
-export function draftLimits({ settings, mayBeFrom }: ApiContext): DraftLimits {
+export function draftLimits({ settings, mayBeFrom, isOfThisDevice }: ApiContext): DraftLimits {
   const { maxBatch, cloud } = settings;
-  return { maxBatch, cloud, mayBeFrom };
+  const homeOf = (address: Address) => (isOfThisDevice(address) ? settings.localMail : address);
+  return { maxBatch, cloud, mayBeFrom, homeOf };
 }
 
 /** The drafts of a body, accepted. */
@@ -38,6 +40,7 @@ export const NOWHERE: Upload = {
     write: () => undefined,
     finish: async () => ({ ...file, id: '', size: 0, crc: 0 }),
   }),
+  drop: async () => undefined,
   discard: async () => undefined,
 };
 

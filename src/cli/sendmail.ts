@@ -94,7 +94,7 @@ function pathOf({ sender, recipients, readsHeader }: SendmailCall): string {
   // Without its brackets a user of this name would stand for the header.
   const named = recipients.map((one) => (one === 'headers' ? '<headers>' : one));
   const to = readsHeader ? ['headers', ...named] : named;
-  const query = to.map((one) => `to=${encodeURIComponent(one)}`);
+  const query = [...to.map((one) => `to=${encodeURIComponent(one)}`), 'repair=yes'];
   if (sender !== null) query.push(`from=${encodeURIComponent(sender)}`);
   return `/api/internal/messages?${query.join('&')}`;
 }

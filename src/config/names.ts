@@ -24,6 +24,26 @@ export function mayBeFrom(
   return fromAllowed.includes(key) || fromAllowed.includes(`@${domainOf(address).toLowerCase()}`);
 }
 
+/**
+ * True for a user of this device, such as `root@localhost` or `root@pump-3`: a relay would take it for a user of its own.
+ * `names` are the names of this device. One that FIELDPOST_FROM or FIELDPOST_LOCAL_MAIL has as its domain is that of a mail
+ * server, whose users get their mail there.
+ */
+export function isOfThisDevice(
+  address: Address,
+  { from, localMail, heloName }: Pick<Config, 'from' | 'localMail' | 'heloName'>,
+  names: readonly string[],
+): boolean {
+  const domain = domainOf(address).toLowerCase();
+  if (/^localhost(?:\.localdomain)?$/.test(domain)) return true;
+  const isServed = [from?.address, localMail].some(
+    (one) => one != null && domainOf(one).toLowerCase() === domain,
+  );
+  if (isServed) return false;
+  const full = [...names, ...(heloName === null ? [] : [heloName])].map((name) => name.toLowerCase());
+  return full.some((name) => name === domain || name.split('.', 1)[0] === domain);
+}
+
 /** The name in EHLO; an address literal, which tells nothing, if the host name does not fit. */
 export function heloNameOf({ heloName }: Pick<Config, 'heloName'>, hostname: string): string {
   return heloName ?? (isHeloName(hostname) ? hostname : '[127.0.0.1]');

@@ -3,13 +3,13 @@
  */
 import { needsToken } from '../config/consistency.js';
 import { addressOf } from '../config/endpoints.js';
-import { heloNameOf } from '../config/names.js';
+import { heloNameOf, isOfThisDevice } from '../config/names.js';
 import type { Config, ListenConfig } from '../config.js';
 import { type ErrorCode, FieldpostError } from '../errors.js';
 import type { BeginMail } from '../message/mail-intake.js';
 import { type Listeners, openListeners } from '../system/listen.js';
 import { secureSocket } from '../system/tls-door.js';
-import type { System } from './system.js';
+import { namesOf, type System } from './system.js';
 
 /** An SMTP server that listens. */
 export interface SmtpSide extends Listeners {
@@ -35,6 +35,7 @@ export async function openSmtp(
     name: () => heloNameOf(live, hostname()),
     limitBytes: () => live.maxMessageBytes,
     localAddress: () => live.localMail,
+    isOfThisDevice: (address) => isOfThisDevice(address, live, namesOf(system)),
     // Whoever may send over HTTP may send here, by the same rule.
     tokens: [apiToken, sendToken].filter((token) => token !== null),
     tls: { identity: () => identityOf(live), secure: secureSocket },

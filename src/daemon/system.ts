@@ -16,6 +16,8 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   random(): number;
   /** The device's present name. */
   hostname(): string;
+  /** All of its names; left out: this one. */
+  hostNames?(): readonly string[];
   readonly version: string;
   readonly connect: Connect;
   /** Left out: no limit. */
@@ -36,4 +38,9 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly openListeners?: typeof openListeners;
   readonly openSession?: typeof openSession;
   readonly openHttps?: typeof openHttps;
+}
+
+/** The names of this device. */
+export function namesOf({ hostname, hostNames }: Pick<System, 'hostname' | 'hostNames'>): readonly string[] {
+  return hostNames?.() ?? [hostname()];
 }

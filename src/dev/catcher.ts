@@ -51,6 +51,8 @@ export async function openCatcher(options: CatcherOptions) {
     name: () => 'localhost',
     limitBytes: () => limitBytes,
     localAddress: () => LOCAL,
+    // It catches whatever comes.
+    isOfThisDevice: () => false,
     tokens: [],
     tls: null,
     clock,

@@ -57,11 +57,6 @@ export function isUserName(text: string): boolean {
   return /^[A-Za-z_][\w.-]{0,31}$/.test(text);
 }
 
-/** True for a user of this device, such as `root@localhost`. A relay would take it for a user of its own. */
-export function isOfThisDevice(address: Address): boolean {
-  return /^localhost(?:\.localdomain)?$/i.test(domainOf(address));
-}
-
 /** Equal for two spellings of one recipient: only a domain has no case. */
 export function recipientKey(address: Address): string {
   return address.slice(0, address.lastIndexOf('@') + 1) + domainOf(address).toLowerCase();

@@ -34,7 +34,7 @@ const KNOWN_FIELDS: Readonly<Record<MessageType, ReadonlySet<string>>> = {
 const TYPE_NAMES: Readonly<Record<MessageType, string>> = { 1: 'email', 2: 'SMS', 3: 'phone', 4: 'push' };
 
 /** The settings that limit what is accepted. */
-export interface DraftLimits extends Pick<HeadTerms, 'mayBeFrom'> {
+export interface DraftLimits extends Pick<HeadTerms, 'mayBeFrom' | 'homeOf'> {
   readonly maxBatch: number;
   /** Null: without a cloud only emails can be delivered. */
   readonly cloud: object | null;

@@ -16,6 +16,8 @@ import { recipientFault } from './recipient.js';
 export interface HeadTerms {
   /** True if the client may take this address as its sender. */
   readonly mayBeFrom: (address: Address) => boolean;
+  /** Where mail to this address goes: that of a user of this device goes to whoever reads it; null: to nobody. */
+  readonly homeOf: (address: Address) => Address | null;
   /** True: a text may hold several addresses, with commas between them, as in a form. */
   readonly takesCommas?: boolean | undefined;
 }
@@ -24,6 +26,7 @@ type Addressed = Pick<EmailDraft, 'destination' | 'others' | 'from'> & { readonl
 
 const LISTS = ['to', 'cc', 'bcc'] as const;
 const NOBODY = 'is required, one email address, unless to, cc or bcc names the recipients';
+const NO_HOME = 'is a user of this device, and FIELDPOST_LOCAL_MAIL does not say who reads its mail';
 const LIKE = 'john@example.com or John <john@example.com>';
 /** Characters of a text that holds one address with its name, and of one that holds a list of them. */
 const MAILBOX_CHARS_MAX = 2000;
@@ -71,14 +74,19 @@ interface Recipients {
 /** All recipients once each, in the first field that names them. The lists are empty if only `destination` is given. */
 function recipientsOf(fields: JsonObject, terms: HeadTerms, report: FaultReport): Recipients {
   const hasLists = hasRecipientLists(fields);
-  const destination = destinationOf(fields, hasLists, report);
+  const destination = destinationOf(fields, hasLists, terms, report);
   if (!hasLists) return { destination: destination as Address, to: [], cc: [], bcc: [] };
   const seen = new Map<string, Mailbox>();
   let isFaulty = false;
   const [to, cc, bcc] = LISTS.map((name) => {
-    const given = mailboxesOf(fields, name, terms, (...fault) => {
+    const fail: FaultReport = (...fault) => {
       isFaulty = true;
       report(...fault);
+    };
+    const given = mailboxesOf(fields, name, terms, fail).flatMap((mailbox) => {
+      const address = terms.homeOf(mailbox.address);
+      if (address === null) fail(name, `has ${mailbox.address}, which ${NO_HOME}`);
+      return address === null ? [] : [{ ...mailbox, address }];
     });
     const first = name === 'to' && destination !== null ? [{ name: '', address: destination }] : [];
     return onceEach([...first, ...given], seen);
@@ -92,13 +100,18 @@ function recipientsOf(fields: JsonObject, terms: HeadTerms, report: FaultReport)
 }
 
 /** Null if it is left out, which is reported unless there are lists. */
-function destinationOf({ destination }: JsonObject, hasLists: boolean, report: FaultReport): Address | null {
+function destinationOf(
+  { destination }: JsonObject,
+  hasLists: boolean,
+  { homeOf }: HeadTerms,
+  report: FaultReport,
+): Address | null {
   if (hasLists && !isSet(destination)) return null;
   const isMissing = destination === undefined || destination === null;
   const fault = isMissing ? NOBODY : recipientFault(1, destination);
-  if (fault === null) return destination as Address;
-  report('destination', fault);
-  return null;
+  const home = fault === null ? homeOf(destination as Address) : null;
+  if (home === null) report('destination', fault ?? NO_HOME);
+  return home;
 }
 
 /** Those that are not in `seen`, which they then are. A name that comes later stays with its address. */

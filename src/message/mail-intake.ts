@@ -14,6 +14,8 @@ export interface MailTerms {
   readonly readsHeaders?: boolean;
   /** Octets of the mail; 0 if unknown. */
   readonly expectedBytes: number;
+  /** True: what no relay would take is made sendable (delivery.md, What system programs send). */
+  readonly isRepaired?: boolean;
   /** It goes before all messages that are not urgent. */
   readonly isUrgent: boolean;
 }

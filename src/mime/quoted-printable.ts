@@ -28,12 +28,12 @@ const WIDTH = Uint8Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * The text, in UTF-8, as lines of printable ASCII, at most 76 octets each. Every line break (CRLF, or a bare CR or LF)
+ * The text, in UTF-8 or as it is, as lines of printable ASCII, at most 76 octets each. Every line break (CRLF, or a bare CR or LF)
  * becomes CRLF. A last line without one stays open, with room for one more octet. No line begins with a dot (SMTP) nor
  * with `From ` (mbox).
  */
-export function encodeQuotedPrintable(text: string): Buffer {
-  const bytes = Buffer.from(text);
+export function encodeQuotedPrintable(text: string | Buffer): Buffer {
+  const bytes = typeof text === 'string' ? Buffer.from(text) : text;
   const octetsMax = bytes.length * 3;
   const out = Buffer.allocUnsafe(octetsMax + Math.ceil(octetsMax / BROKEN_LINE_OCTETS_MIN) * 3);
   let at = 0;

@@ -42,17 +42,24 @@ const RECIPIENT_NAMES = ['To', 'Cc', 'Bcc'];
 const RESENT_NAMES = ['Resent-To', 'Resent-Cc', 'Resent-Bcc'];
 const MUST_NAMES: readonly Missing[] = ['date', 'from', 'message-id'];
 
+/** A header: its name in lower case, and all of it with its CRLFs. */
+interface Field {
+  readonly name: string;
+  text: string;
+}
+
 /** Takes the lines of a header section. Texts are octets (latin1). */
 export class HeaderSection {
   /** Of all lines, those that are dropped included. */
   octets = 0;
-  readonly #lines: string[] = [];
+  #fields: Field[] = [];
   /** Lower-case name → value, still folded, of each field with this name. */
   readonly #values = new Map<string, string[]>();
   #isFirst = true;
   /** The values that a folded line goes to. */
   #open: string[] | null = null;
-  #isDropped = false;
+  /** The field that a folded line goes to; null: it is dropped. */
+  #field: Field | null = null;
 
   /** False if the line is not part of the section. */
   take(line: string): boolean {
@@ -63,20 +70,48 @@ export class HeaderSection {
     const isFolded = this.#open !== null && /^[ \t]/.test(line);
     if (name === undefined && !isFolded) return false;
     this.octets += line.length + 2;
-    if (name === undefined) this.#open?.push(`${this.#open.pop()}\r\n${line}`);
-    else {
-      this.#open = this.#values.get(name) ?? [];
-      this.#values.set(name, this.#open);
-      this.#open.push(line.slice(line.indexOf(':') + 1));
-      this.#isDropped = DROPPED.has(name);
+    if (name === undefined) {
+      this.#open?.push(`${this.#open.pop()}\r\n${line}`);
+      if (this.#field !== null) this.#field.text += `${line}\r\n`;
+      return true;
     }
-    if (!this.#isDropped) this.#lines.push(line);
+    this.#open = this.#values.get(name) ?? [];
+    this.#values.set(name, this.#open);
+    this.#open.push(line.slice(line.indexOf(':') + 1));
+    this.#field = DROPPED.has(name) ? null : { name, text: `${line}\r\n` };
+    if (this.#field !== null) this.#fields.push(this.#field);
     return true;
   }
 
-  /** The lines that stay, each with its CRLF. */
+  /** Puts another text, with its CRLFs, in the place of each field's; '' takes it out. */
+  rewrite(textOf: (field: Readonly<Field>) => string): void {
+    const fields = this.#fields.map((field) => ({ ...field, text: textOf(field) }));
+    this.#fields = fields.filter(({ text }) => text !== '');
+  }
+
+  /** Gives each field of this name another one. */
+  rename(name: string, to: string): void {
+    this.rewrite((field) =>
+      field.name === name ? to + field.text.slice(field.text.indexOf(':')) : field.text,
+    );
+    this.#values.delete(name);
+  }
+
+  /** Adds a field, with its CRLF, at the end. */
+  add(text: string): void {
+    const name = text.slice(0, text.indexOf(':')).toLowerCase();
+    this.#fields.push({ name, text });
+    this.#values.set(name, [...this.values(name), text.slice(name.length + 1, -2)]);
+  }
+
+  /** The fields that stay, with their CRLFs. */
   get text(): string {
-    return this.#lines.map((line) => `${line}\r\n`).join('');
+    return this.#fields.map(({ text }) => text).join('');
+  }
+
+  /** Octets of the longest line. */
+  get longestLine(): number {
+    return Math.max(0, ...this.#fields.flatMap(({ text }) => text.split('\r\n').map(({ length }) => length)));
   }
 
   /** The values of all fields with this name. */
@@ -126,7 +161,7 @@ function recipientsOf(
 }
 
 /** The value in one line, as text: UTF-8, or what old mailers send. */
-function unfolded(value: string): string {
+export function unfolded(value: string): string {
   const octets = Buffer.from(value.replaceAll('\r\n', ''), 'latin1');
   return isUtf8(octets) ? octets.toString() : octets.toString('latin1');
 }

@@ -8,6 +8,7 @@ import { FieldpostError } from '../errors.js';
 import { MAIL_HEADER_BYTES_MAX, READY_MADE_LINE_OCTETS_MAX } from '../mail-limits.js';
 import type { Qualify } from '../message/mailbox.js';
 import { HeaderSection, headOf, type ReadyMadeHead, SECTION_END } from './ready-made-head.js';
+import { isEncodable, MailEncoder, type Repair, type Repaired, repairHeaders } from './repair.js';
 
 const NUL = 0;
 const LF = 10;
@@ -19,14 +20,32 @@ const NOTHING = Buffer.alloc(0);
 interface ReadyMadeOptions {
   /** The address for a recipient without a domain, such as `root`. Without it such a recipient is a fault. */
   readonly qualify?: Qualify | undefined;
+  /** How a mail is made sendable that no relay would take; left out: it is refused. */
+  readonly repair?: Repair | undefined;
+}
+
+/** What a mail turned out to be. */
+export interface ReadyMade {
+  readonly head: ReadyMadeHead;
+  /** What was changed; null: nothing could be. */
+  readonly repaired: Repaired | null;
+  /** Not null: the body has lines that no relay takes, and the mail is to be written once more by this. */
+  readonly encoder: MailEncoder | null;
 }
 
 /** For one mail: push its chunks in order, then call end. */
 export class ReadyMadeReader {
   readonly #qualify: Qualify | null;
-  /** Null once its end has come. */
-  #section: HeaderSection | null = new HeaderSection();
+  readonly #repair: Repair | null;
+  readonly #section = new HeaderSection();
+  #isInSection = true;
   #head: ReadyMadeHead | null = null;
+  #repaired: Repaired | null = null;
+  /** True: a body with longer lines can be encoded. */
+  #takesLongLines = false;
+  #hasLongLine = false;
+  /** Octets of the section for the spool. */
+  #sectionOctets = 0;
   /** Of the header section: the line that has not ended yet. */
   #line: Buffer[] = [];
   // The last octet seen; the beginning of the mail is the beginning of a line.
@@ -36,28 +55,35 @@ export class ReadyMadeReader {
   /** Its octets so far. */
   #octets = 0;
 
-  constructor({ qualify }: ReadyMadeOptions = {}) {
+  constructor({ qualify, repair }: ReadyMadeOptions = {}) {
     this.#qualify = qualify ?? null;
+    this.#repair = repair ?? null;
   }
 
   /** The octets for the spool; the chunk itself if nothing has to change. Throws invalid. */
   push(chunk: Buffer): Buffer {
     if (chunk.length === 0) return NOTHING;
-    if (this.#section === null) return this.#pushBody(chunk);
+    if (!this.#isInSection) return this.#pushBody(chunk);
     const [from, section] = this.#pushHeader(chunk);
     if (section === null) return NOTHING;
     return from === chunk.length ? section : Buffer.concat([section, this.#pushBody(chunk.subarray(from))]);
   }
 
-  /** The last octets for the spool, and what the header section says. Throws invalid. */
-  end(): { readonly bytes: Buffer; readonly head: ReadyMadeHead } {
+  /** The last octets for the spool, and what the mail is. Throws invalid. */
+  end(): ReadyMade & { readonly bytes: Buffer } {
     const pieces: Buffer[] = [];
-    if (this.#section !== null && this.#octets > 0) pieces.push(this.#endLine() ?? NOTHING);
-    else if (this.#previous === CR && this.#section === null) pieces.push(CRLF.subarray(1));
-    else if (this.#previous !== LF && this.#section === null) pieces.push(CRLF);
+    if (this.#isInSection && this.#octets > 0) pieces.push(this.#endLine() ?? NOTHING);
+    else if (this.#previous === CR && !this.#isInSection) pieces.push(CRLF.subarray(1));
+    else if (this.#previous !== LF && !this.#isInSection) pieces.push(CRLF);
     // A header section without a body gets its empty line, too.
-    if (this.#section !== null) pieces.push(this.#endSection(SECTION_END));
-    return { bytes: Buffer.concat(pieces), head: this.#head as ReadyMadeHead };
+    if (this.#isInSection) pieces.push(this.#endSection(SECTION_END));
+    const encoder = this.#hasLongLine ? new MailEncoder(this.#section, this.#sectionOctets) : null;
+    return {
+      bytes: Buffer.concat(pieces),
+      head: this.#head as ReadyMadeHead,
+      repaired: this.#repaired,
+      encoder,
+    };
   }
 
   /** Gives the number of octets read, and the whole section if they end it. */
@@ -67,7 +93,8 @@ export class ReadyMadeReader {
       const byte = chunk[at] as number;
       if (byte === NUL) throw this.#nul();
       if (byte !== CR && byte !== LF) {
-        if (++this.#octets > READY_MADE_LINE_OCTETS_MAX) throw this.#tooLong();
+        const octetsMax = this.#repair === null ? READY_MADE_LINE_OCTETS_MAX : MAIL_HEADER_BYTES_MAX;
+        if (++this.#octets > octetsMax) throw this.#tooLong();
         this.#previous = byte;
         continue;
       }
@@ -92,21 +119,31 @@ export class ReadyMadeReader {
   #endLine(): Buffer | null {
     const line = Buffer.concat(this.#line).toString('latin1');
     this.#line = [];
-    const section = this.#section as HeaderSection;
-    if (section.take(line)) {
-      if (section.octets <= MAIL_HEADER_BYTES_MAX) return null;
+    if (this.#section.take(line)) {
+      if (this.#section.octets <= MAIL_HEADER_BYTES_MAX) return null;
       throw this.#refusal(
         `the header section is larger than ${MAIL_HEADER_BYTES_MAX} bytes at line ${this.#number}`,
       );
     }
     // As sendmail does: a line that is no header is the first line of the body.
-    return this.#endSection(line === '' ? SECTION_END : `${SECTION_END}${line}\r\n`);
+    const bytes = this.#endSection(line === '' ? SECTION_END : `${SECTION_END}${line}\r\n`);
+    if (line.length > READY_MADE_LINE_OCTETS_MAX) this.#takeLongLine();
+    return bytes;
   }
 
   #endSection(end: string): Buffer {
-    const section = this.#section as HeaderSection;
-    this.#section = null;
+    const section = this.#section;
+    this.#isInSection = false;
+    if (this.#repair !== null) {
+      this.#repaired = repairHeaders(section, this.#repair);
+      this.#takesLongLines = isEncodable(section);
+      if (section.longestLine > READY_MADE_LINE_OCTETS_MAX)
+        throw this.#refusal(
+          `a line of the header is longer than ${READY_MADE_LINE_OCTETS_MAX} octets, without a blank to fold it at`,
+        );
+    }
     this.#head = headOf(section, this.#qualify);
+    this.#sectionOctets = section.text.length + SECTION_END.length;
     return Buffer.from(section.text + end, 'latin1');
   }
 
@@ -158,7 +195,7 @@ export class ReadyMadeReader {
       const byte = chunk[at] as number;
       if (byte !== LF && previous === CR) out[length++] = LF;
       if (byte > CR || (byte !== NUL && byte !== CR && byte !== LF)) {
-        if (++octets > READY_MADE_LINE_OCTETS_MAX) throw this.#tooLong();
+        if (++octets > READY_MADE_LINE_OCTETS_MAX) this.#takeLongLine();
       } else if (byte === NUL) throw this.#nul();
       else if (byte === CR || previous !== CR) {
         if (byte === LF) out[length++] = CR;
@@ -171,6 +208,11 @@ export class ReadyMadeReader {
     this.#previous = previous;
     this.#octets = octets;
     return out.subarray(0, length);
+  }
+
+  #takeLongLine(): void {
+    if (!this.#takesLongLines) throw this.#tooLong();
+    this.#hasLongLine = true;
   }
 
   #nul(): FieldpostError {

@@ -2,7 +2,7 @@
  * The envelope of a mail, from MAIL to DATA.
  */
 import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
-import { type Address, isBeyondAscii, isOfThisDevice, isUserName, parseAddress } from '../message/address.js';
+import { type Address, isBeyondAscii, isUserName, parseAddress } from '../message/address.js';
 import type { MailTerms } from '../message/mail-intake.js';
 import type { Sender } from '../message/message.js';
 import { pathOf } from './command.js';
@@ -13,6 +13,8 @@ export interface EnvelopeRules {
   readonly limitBytes: () => number;
   /** Where mail for a user of this device goes (`root`); null: nobody takes it. */
   readonly localAddress: () => Address | null;
+  /** True for the address of a user of this device. */
+  readonly isOfThisDevice: (address: Address) => boolean;
 }
 
 /** The envelope. Each method gives the reply. */
@@ -36,7 +38,10 @@ export class Transaction {
 
   /** The envelope of the mail that comes now. */
   get terms(): MailTerms {
-    return { from: this.#from, to: this.#to, expectedBytes: this.#expectedBytes, isUrgent: false };
+    return {
+      ...{ from: this.#from, to: this.#to, expectedBytes: this.#expectedBytes },
+      ...{ isUrgent: false, isRepaired: true },
+    };
   }
 
   reset(): void {
@@ -93,7 +98,7 @@ export class Transaction {
     if (!this.#isUtf8 && isBeyondAscii(path)) return '553 5.6.7 This address needs SMTPUTF8';
     const local = this.#rules.localAddress();
     const named = path.includes('@') ? parseAddress(path) : local;
-    const isLocal = isUserName(path) || (named !== null && isOfThisDevice(named));
+    const isLocal = isUserName(path) || (named !== null && this.#rules.isOfThisDevice(named));
     if (!isLocal && !path.includes('@')) return '553 5.1.3 Not an email address, and no name of a user';
     const address = isLocal && local === null ? null : named;
     if (address === null) {

@@ -221,7 +221,7 @@ export class Acceptance {
 /** The content with the name of the device's sender, where that is the sender. */
 function stampedContent({ content, ...draft }: Draft, fromName: string): Content {
   if (fromName === '' || 'message' in content) return content;
-  if ('missing' in content) return content.missing.includes('from') ? { ...content, fromName } : content;
+  if ('missing' in content) return content.missing.includes('from') ? { fromName, ...content } : content;
   if ('from' in draft && draft.from !== undefined) return content;
   return { ...content, head: { ...content.head, fromName } };
 }

@@ -72,6 +72,8 @@ export interface Page {
 export interface Upload {
   /** Begins a file; `type` is its media type. Rejects with queue-full, storage-full, storage-failed, busy. */
   begin(file: { readonly name: string; readonly type: string }): Promise<IncomingFile>;
+  /** Removes a whole file that another one has replaced. */
+  drop(file: Attachment): Promise<void>;
   /** Ends the upload: removes every file that no acceptance took, and frees the reserved room. Never rejects. */
   discard(): Promise<void>;
 }

@@ -3,6 +3,7 @@
  */
 import { assert, FieldpostError } from '../errors.js';
 import { BLOCK_BYTES } from '../limits.js';
+import type { Attachment } from '../message/message.js';
 import type { Reservation } from './budget.js';
 import type { RoomMaker } from './room-maker.js';
 import type { Spool } from './spool.js';
@@ -77,6 +78,11 @@ export class SpoolUpload implements Upload {
   take(ids: readonly string[]): void {
     for (const id of ids) assert(this.#whole.delete(id), 'an attachment is taken once');
     this.#end();
+  }
+
+  async drop({ id }: Attachment): Promise<void> {
+    assert(this.#whole.delete(id), 'a whole file that nobody has taken');
+    await this.#options.spool.remove([id]);
   }
 
   async discard(): Promise<void> {

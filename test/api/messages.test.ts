@@ -412,7 +412,12 @@ test('the state', async (t) => {
       reason: noCloud,
       history: [],
     },
-    relay: { state: 'failing', since: '2026-01-01T00:00:00.000Z', reason: 'refused' },
+    relay: {
+      state: 'failing',
+      since: '2026-01-01T00:00:00.000Z',
+      reason: 'refused',
+      nextTryAt: '2026-01-02T00:00:00.000Z',
+    },
     queue: { ...queue, used, limits, full: false, reason: null },
     destinations: { count: 0, hidden: 0, synced: false, lastSync: null, reason: alone },
     storage: { state: 'ok', reason: null, freeBytes, damaged: 0, newer: [], unusable: [] },

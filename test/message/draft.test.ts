@@ -4,7 +4,12 @@ import { FieldpostError } from '../../src/errors.js';
 import { APP_DATA_BYTES_MAX, SUBJECT_CHARS_MAX } from '../../src/limits.js';
 import { type DraftLimits, parseDrafts } from '../../src/message/draft.js';
 
-const LIMITS: DraftLimits = { maxBatch: 100, cloud: null, mayBeFrom: () => false };
+const LIMITS: DraftLimits = {
+  maxBatch: 100,
+  cloud: null,
+  mayBeFrom: () => false,
+  homeOf: (address) => address,
+};
 const email = (fields: object) => ({ type: 1, destination: 'john@example.com', subject: 'Hi', ...fields });
 const sms = (fields: object) => ({ type: 2, destination: '+31612345678', message: 'Hi', ...fields });
 const push = (fields: object) => ({ type: 4, destination: 'OWNER', message: 'Hi', ...fields });

@@ -11,7 +11,12 @@ const SMS = new Set(['type', 'destination', 'priority', 'expires_in_s', 'message
 
 function faultsOf(fields: object, cloud: object | null = null) {
   try {
-    parseDrafts([fields], { maxBatch: 1, cloud, mayBeFrom: () => false });
+    parseDrafts([fields], {
+      maxBatch: 1,
+      cloud,
+      mayBeFrom: () => false,
+      homeOf: (address) => address,
+    });
   } catch (error) {
     if (error instanceof FieldpostError) return error.faults;
     throw error;

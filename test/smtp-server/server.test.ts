@@ -32,6 +32,7 @@ test('the commands of one mail', async (t) => {
       to: ['b@y.org', 'c@y.org', ROOT],
       expectedBytes: 20,
       isUrgent: false,
+      isRepaired: true,
       octets: Buffer.from('Subject: s\r\n\r\n.dot\r\n'),
     },
   ]);

@@ -5,6 +5,7 @@
  *   await using api = await startApi();
  *   const answer = await api.call('GET', '/healthz');
  */
+
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { Test } from 'tap';
@@ -67,6 +68,7 @@ const SETTINGS: ApiContext['settings'] = {
   apiToken: null,
   sendToken: null,
   localMail: null,
+  fromHeader: 'fix',
   minFreeBytes: 16 * MIB,
 };
 
@@ -114,6 +116,8 @@ export async function startApi(options: StartOptions = {}) {
     relayState: () => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set', nextTryMs: null }),
     linkState: () => null,
     mayBeFrom: (address) => address === 'device@example.com',
+    isOfThisDevice: (address) => /@(?:localhost(?:\.localdomain)?|pump-3)$/i.test(address),
+    hostname: () => 'pump-3',
     mailLimitBytes: () => null,
     // A stand-in for the real size: all of the content, as it is.
     mailBytes: ({ content, attachments }) =>

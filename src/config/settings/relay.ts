@@ -4,7 +4,17 @@
 import { relays } from '../endpoints.js';
 import { certificates } from '../file-kinds.js';
 import { given, inFile, optional, secret } from '../row.js';
-import { address, duration, heloName, integer, mailbox, password, senders, userName } from '../values.js';
+import {
+  address,
+  duration,
+  heloName,
+  integer,
+  mailbox,
+  oneOf,
+  password,
+  senders,
+  userName,
+} from '../values.js';
 
 const maxAge = duration('1m', '365d');
 
@@ -70,12 +80,21 @@ export const RELAY_SETTINGS = {
     about:
       'Further senders that a message may have: addresses, or domains such as `example.com`, separated by commas. A ready-made mail of any other sender is sent with that of `FIELDPOST_FROM`.',
   }),
+  fromHeader: given({
+    key: 'FIELDPOST_FROM_HEADER',
+    kind: oneOf(['fix', 'keep']),
+    fallback: 'fix',
+    follows: 'live',
+    about:
+      'What becomes of a `From` or `Sender` header that is not allowed in a mail that `sendmail` or SMTP brings. `fix`: it becomes `"root on pump-3" <address of FIELDPOST_FROM>`, and the old one stays as `X-Original-From`. `keep`: it stays. A signed mail keeps it.',
+  }),
   localMail: optional({
     key: 'FIELDPOST_LOCAL_MAIL',
     kind: address,
     none: 'none: such a mail is refused',
     follows: 'live',
-    about: 'Who reads the mail to users of this device, such as `root`, that `sendmail` and SMTP bring.',
+    about:
+      'Who reads the mail to users of this device: `root`, `root@localhost`, and `root@` with a name of this device, unless `FIELDPOST_FROM` or this address has that name as its domain.',
   }),
   /** What EHLO says; null: the device's host name. */
   heloName: optional({

@@ -1,0 +1,193 @@
+/**
+ * Makes a mail sendable that a system program wrote as it likes (delivery.md, What system programs send): a `From` that no
+ * relay takes, `To: root`, lines of any length. A signed mail, and what has a structure, stays as it is. Pure.
+ */
+import { Buffer } from 'node:buffer';
+import { READY_MADE_LINE_OCTETS_MAX } from '../mail-limits.js';
+import { type Address, domainOf } from '../message/address.js';
+import { type Mailbox, parseMailboxes } from '../message/mailbox.js';
+import { mailboxesHeader } from './head.js';
+import { encodeQuotedPrintable } from './quoted-printable.js';
+import { type HeaderSection, unfolded } from './ready-made-head.js';
+
+/** What the device says of itself. */
+export interface Repair {
+  /** False: `From` and `Sender` stay as they are. */
+  readonly fixesFrom: boolean;
+  /** True if a mail may have this address in `From`. */
+  readonly mayBeFrom: (address: Address) => boolean;
+  /** The address that a user of this device stands for; null: none. */
+  readonly localAddress: Address | null;
+  /** True for the address of a user of this device. */
+  readonly isOfThisDevice: (address: Address) => boolean;
+  readonly hostname: string;
+}
+
+/** What was changed in the header section. */
+export interface Repaired {
+  /** The name beside the device's address, if `From` was taken out. */
+  readonly fromName: string | null;
+  /** True: `From` would have been changed, but the mail is signed. */
+  readonly isSigned: boolean;
+}
+
+const NOBODY = 'Fieldpost';
+/** Kinds of content whose signature a change of `From` breaks or belies. */
+const SIGNED = /^\s*(?:multipart\/signed|application\/(?:x-)?pkcs7-mime)\b/i;
+
+/** Changes the headers in the section. Throws if a line is too long and cannot be folded. */
+export function repairHeaders(section: HeaderSection, repair: Repair): Repaired {
+  const isSigned =
+    section.values('dkim-signature').length > 0 || SIGNED.test(section.values('content-type')[0] ?? '');
+  const isForeign = repair.fixesFrom && hasForeignSender(section, repair);
+  const changes = !isSigned && isForeign;
+  const fromName = changes ? replaceSenders(section, repair) : null;
+  if (!isSigned) for (const name of ['to', 'cc']) qualifyNames(section, name, repair.localAddress);
+  section.rewrite((field) => foldedField(field));
+  return { fromName, isSigned: isSigned && isForeign };
+}
+
+/** True if `From` or `Sender` is there, and is not an address that a mail may have. */
+function hasForeignSender(section: HeaderSection, { mayBeFrom }: Repair): boolean {
+  return ['from', 'sender'].some((name) =>
+    section.values(name).some((value) => {
+      const { mailboxes, fault } = parseMailboxes(unfolded(value));
+      return (
+        fault !== null || mailboxes.length === 0 || !mailboxes.every(({ address }) => mayBeFrom(address))
+      );
+    }),
+  );
+}
+
+/**
+ * Takes `From` and `Sender` out; they stay as X-Original-From and X-Original-Sender. An old sender that can be answered
+ * gets the answers. Gives the name for the new `From`.
+ */
+function replaceSenders(section: HeaderSection, repair: Repair): string {
+  const [value = ''] = section.values('from');
+  // Any word is a user here: the name is all that is wanted.
+  const { mailboxes } = parseMailboxes(unfolded(value), (user) => `${user}@localhost` as Address);
+  const [old] = mailboxes;
+  const isAway =
+    old !== undefined && domainOf(old.address).includes('.') && !repair.isOfThisDevice(old.address);
+  for (const name of ['from', 'sender'])
+    section.rename(name, `X-Original-${name === 'from' ? 'From' : 'Sender'}`);
+  if (isAway && mailboxes.length === 1 && section.values('reply-to').length === 0)
+    section.add(mailboxesHeader('Reply-To', [old]));
+  const user = old?.address.slice(0, old.address.lastIndexOf('@')) ?? '';
+  return `${(isAway ? old.name : '') || user || old?.name || NOBODY} on ${repair.hostname}`;
+}
+
+/** Writes the address that a user of this device stands for where the header has only a name. */
+function qualifyNames(section: HeaderSection, name: string, localAddress: Address | null): void {
+  if (localAddress === null) return;
+  section.rewrite((field) => {
+    if (field.name !== name) return field.text;
+    const value = unfolded(field.text.slice(field.text.indexOf(':') + 1));
+    if (parseMailboxes(value).fault === null) return field.text;
+    const { mailboxes, fault } = parseMailboxes(value, () => localAddress);
+    const label = name === 'to' ? 'To' : 'Cc';
+    return fault !== null || mailboxes.length === 0 ? field.text : mailboxesHeader(label, once(mailboxes));
+  });
+}
+
+/** Each address once: `To: root, daemon` are one person. */
+function once(mailboxes: readonly Mailbox[]): Mailbox[] {
+  return [...new Map(mailboxes.map((mailbox) => [mailbox.address, mailbox])).values()];
+}
+
+/** The field with a line break before a blank where a line is too long. What has no blank there stays too long. */
+function foldedField({ text }: { readonly text: string }): string {
+  const lines = text.split('\r\n');
+  if (lines.every((line) => line.length <= READY_MADE_LINE_OCTETS_MAX)) return text;
+  return lines.flatMap(foldedLine).join('\r\n');
+}
+
+function foldedLine(line: string): string[] {
+  const lines: string[] = [];
+  let rest = line;
+  while (rest.length > READY_MADE_LINE_OCTETS_MAX) {
+    // A line that begins with its only blank would be folded for ever.
+    const blank = rest.lastIndexOf(' ', READY_MADE_LINE_OCTETS_MAX);
+    const tab = rest.lastIndexOf('\t', READY_MADE_LINE_OCTETS_MAX);
+    const at = Math.max(blank, tab);
+    // RFC 5322 §2.2.3: no line may be blank altogether.
+    if (rest.slice(0, at).trim() === '') break;
+    lines.push(rest.slice(0, at));
+    rest = rest.slice(at);
+  }
+  return [...lines, rest];
+}
+
+/** True if the body can be written with short lines: it is one text, neither encoded nor signed. */
+export function isEncodable(section: HeaderSection): boolean {
+  const [type = 'text/plain', ...types] = section.values('content-type');
+  const [encoding = '7bit'] = section.values('content-transfer-encoding');
+  const isText = /^\s*text\//i.test(type) && types.length === 0;
+  return (
+    isText && /^(?:7bit|8bit|binary)$/i.test(encoding.trim()) && section.values('dkim-signature').length === 0
+  );
+}
+
+/** Writes a mail once more, as quoted-printable. Takes its octets as they were stored. */
+export class MailEncoder {
+  readonly #section: HeaderSection;
+  readonly #body = new BodyEncoder();
+  /** Octets of the old section that are still to come. */
+  #skip: number;
+
+  constructor(section: HeaderSection, sectionOctets: number) {
+    this.#section = section;
+    this.#skip = sectionOctets;
+  }
+
+  /** The new header section. Call it first, and once. */
+  begin(): Buffer {
+    const section = this.#section;
+    if (section.values('mime-version').length === 0) section.add('MIME-Version: 1.0\r\n');
+    // ASCII is UTF-8, too.
+    if (section.values('content-type').length === 0)
+      section.add('Content-Type: text/plain; charset=utf-8\r\n');
+    section.rewrite(({ name, text }) => (name === 'content-transfer-encoding' ? '' : text));
+    section.add('Content-Transfer-Encoding: quoted-printable\r\n');
+    return Buffer.from(`${section.text}\r\n`, 'latin1');
+  }
+
+  push(chunk: Buffer): Buffer {
+    const skipped = Math.min(this.#skip, chunk.length);
+    this.#skip -= skipped;
+    return this.#body.push(chunk.subarray(skipped));
+  }
+
+  end(): Buffer {
+    return this.#body.end();
+  }
+}
+
+/** A body with lines of any length, piece by piece, as quoted-printable. */
+class BodyEncoder {
+  #rest = Buffer.alloc(0);
+
+  push(chunk: Buffer): Buffer {
+    const all = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    const end = all.lastIndexOf('\r\n') + 2;
+    const whole = end < 2 ? Buffer.alloc(0) : encodeQuotedPrintable(all.subarray(0, end));
+    const rest = end < 2 ? all : all.subarray(end);
+    if (rest.length < PIECE_OCTETS_MAX) {
+      this.#rest = Buffer.from(rest);
+      return whole;
+    }
+    // A line without an end: a soft break goes on with it. A CR at the end may belong to the end of the line.
+    const at = rest.at(-1) === CR ? rest.length - 1 : rest.length;
+    this.#rest = Buffer.from(rest.subarray(at));
+    return Buffer.concat([whole, encodeQuotedPrintable(rest.subarray(0, at)), SOFT_BREAK]);
+  }
+
+  end(): Buffer {
+    return encodeQuotedPrintable(this.#rest);
+  }
+}
+
+const CR = 13;
+const PIECE_OCTETS_MAX = 4096;
+const SOFT_BREAK = Buffer.from('=\r\n');

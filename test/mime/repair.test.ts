@@ -1,0 +1,161 @@
+/** What system programs write is made sendable, and what must not be touched is not. */
+import PostalMime from 'postal-mime';
+import t from 'tap';
+import type { Address } from '../../src/message/address.js';
+import { ReadyMadeReader } from '../../src/mime/ready-made.js';
+import type { Repair } from '../../src/mime/repair.js';
+import { pick, seededRandom, testSeed } from '../support/random.js';
+
+const seed = testSeed();
+t.comment(`FIELDPOST_TEST_SEED=${seed}`);
+
+const REPAIR: Repair = {
+  fixesFrom: true,
+  mayBeFrom: (address) => address === 'pump@example.com',
+  localAddress: 'owner@example.com' as Address,
+  isOfThisDevice: (address) => /@(?:localhost|pump-3(?:\.field\.lan)?)$/.test(address),
+  hostname: 'pump-3',
+};
+
+/** The mail as it is stored in the end, and what the reader says of it. */
+function read(mail: string, options: Partial<Repair> = {}, cut = (bytes: Buffer) => [bytes]) {
+  const reader = new ReadyMadeReader({ repair: { ...REPAIR, ...options } });
+  const pieces = cut(Buffer.from(mail.replaceAll('\n', '\r\n'), 'latin1')).map((chunk) => reader.push(chunk));
+  const { bytes, head, repaired, encoder } = reader.end();
+  let stored = Buffer.concat([...pieces, bytes]);
+  if (encoder !== null)
+    stored = Buffer.concat([encoder.begin(), ...cut(stored).map((one) => encoder.push(one)), encoder.end()]);
+  return { text: stored.toString('latin1').replaceAll('\r\n', '\n'), stored, head, repaired };
+}
+
+const longestLine = (text: string) => Math.max(...text.split('\n').map(({ length }) => length));
+
+t.test('a sender that no relay takes becomes that of the device, and stays to be read', async (t) => {
+  for (const [from, name, original = from] of [
+    ['root (Cron Daemon)', 'root on pump-3'],
+    ['"(Cron Daemon)" <root>', 'root on pump-3'],
+    ['mdadm monitoring <root>', 'root on pump-3'],
+    ['Fail2Ban <fail2ban@pump-3>', 'fail2ban on pump-3'],
+    ['logwatch@pump-3.field.lan', 'logwatch on pump-3'],
+    ['Anna <anna@elsewhere.example>', 'Anna on pump-3'],
+    ['anna@elsewhere.example', 'anna on pump-3'],
+    ['=?UTF-8?Q?J=C3=B6rg?= <joerg@elsewhere.example>', 'Jörg on pump-3'],
+    ['', 'Fieldpost on pump-3'],
+    ['|/bin/sh', 'Fieldpost on pump-3'],
+    ['a b c <', 'Fieldpost on pump-3'],
+  ] as const) {
+    const { text, head, repaired } = read(`From: ${from}\nTo: a@example.com\n\nx\n`);
+    t.equal(repaired?.fromName, name, from);
+    t.ok(head.missing.includes('from'), from);
+    t.match(text, `X-Original-From: ${original}\n`, from);
+    t.notMatch(text, /^From:/m, from);
+  }
+});
+
+t.test('a sender elsewhere gets the answers, unless the mail says who does', async (t) => {
+  const from = 'From: Anna <anna@elsewhere.example>\n';
+  t.match(read(`${from}\nx\n`).text, /^Reply-To: Anna <anna@elsewhere\.example>$/m);
+  t.notMatch(read(`${from}Reply-To: b@example.com\n\nx\n`).text, /Reply-To: Anna/);
+  t.notMatch(read('From: root@pump-3\n\nx\n').text, /Reply-To/);
+  t.notMatch(read('From: root\n\nx\n').text, /Reply-To/);
+});
+
+t.test('an allowed sender stays, and so does each one with FIELDPOST_FROM_HEADER=keep', async (t) => {
+  const good = 'From: Pump 3 <pump@example.com>\nTo: a@example.com\n\nx\n';
+  t.equal(read(good).text, good);
+  t.equal(read(good).repaired?.fromName, null);
+  const cron = 'From: root (Cron Daemon)\nTo: a@example.com\n\nx\n';
+  t.equal(read(cron, { fixesFrom: false }).text, cron);
+  const sent = read('From: pump@example.com\nSender: root@pump-3\n\nx\n');
+  t.match(sent.text, /^X-Original-Sender: root@pump-3$/m, 'Sender is checked like From');
+  t.equal(sent.repaired?.fromName, 'pump on pump-3');
+});
+
+t.test('a signed mail is left alone, and says so', async (t) => {
+  for (const signature of [
+    'DKIM-Signature: v=1; h=from:to; b=x\n',
+    'Content-Type: multipart/signed; boundary=b\n',
+    'Content-Type: application/pkcs7-mime\n',
+  ]) {
+    const mail = `From: root\nTo: root\n${signature}\nx\n`;
+    t.equal(read(mail).text, mail);
+    t.match(read(mail).repaired, { fromName: null, isSigned: true });
+  }
+  t.equal(
+    read('From: pump@example.com\nDKIM-Signature: x\n\nx\n').repaired?.isSigned,
+    false,
+    'it needs no change',
+  );
+});
+
+t.test('a name of a user in To and Cc becomes the address that it stands for', async (t) => {
+  const { text } = read(
+    'From: pump@example.com\nTo: root, Anna <a@example.com>, daemon\nCc:\n operator\n\nx\n',
+  );
+  t.match(text, /^To: <owner@example\.com>, Anna\n? ?<a@example\.com>$/m);
+  t.match(text, /^Cc: <owner@example\.com>$/m);
+  const mail = 'From: pump@example.com\nTo: "A, B"  <a@example.com>,\n b@example.com\nCc: root\n\nx\n';
+  t.equal(read(mail, { localAddress: null }).text, mail, 'nobody reads the mail of root');
+  t.match(read(mail).text, 'To: "A, B"  <a@example.com>,\n b@example.com\n', 'a good header stays as it is');
+});
+
+t.test('a text with a long line is encoded, and parsers read it back', async (t) => {
+  const random = seededRandom(seed);
+  const letters = ['a', ' ', '\t', '=', '.', 'ä', '€', '\n', '\n.', 'From ', '\n\n', 'x'.repeat(500)];
+  for (let round = 0; round < 100; round++) {
+    let body = `${'y'.repeat(990)} ${'z'.repeat(Math.floor(10_000 * random()))}`;
+    for (let n = 0; n < 50; n++) body += pick(random, letters);
+    body += '\n';
+    const head = pick(random, [
+      '',
+      'Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\nMIME-Version: 1.0\n',
+      'MIME-Version: 1.0\nContent-Type: text/html; charset=utf-8\n',
+    ]);
+    const mail = Buffer.from(`From: pump@example.com\nSubject: s\n${head}\n${body}`).toString('latin1');
+    const size = 1 + Math.floor(5000 * random());
+    const cut = (bytes: Buffer) =>
+      Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) =>
+        bytes.subarray(n * size, (n + 1) * size),
+      );
+    const { text, stored } = read(mail, {}, cut);
+    t.ok(longestLine(text) <= 76, `a line of ${longestLine(text)}`);
+    t.equal(text.match(/^Content-Transfer-Encoding:/gm)?.length, 1);
+    const parsed = await PostalMime.parse(stored);
+    const got = head.includes('html') ? parsed.html : parsed.text;
+    if (got?.replaceAll('\r\n', '\n').trimEnd() !== body.trimEnd()) t.equal(got, body, `round ${round}`);
+  }
+});
+
+t.test('without a long line a text stays as it is', async (t) => {
+  const mail = `From: pump@example.com\n\n${'y'.repeat(998)}\n`;
+  t.equal(read(mail).text, mail);
+});
+
+t.test('a long line of the header is folded at blanks', async (t) => {
+  const words = Array.from({ length: 300 }, (_, n) => `word${n}`).join(' ');
+  const { text, head } = read(`From: pump@example.com\nX-Report: ${words}\nSubject: ${words}\n\nx\n`);
+  t.ok(longestLine(text) <= 998);
+  t.equal(
+    text.replaceAll('\n ', ' '),
+    `From: pump@example.com\nX-Report: ${words}\nSubject: ${words}\n\nx\n`,
+  );
+  t.match(head.subject, /^word0 word1 /);
+});
+
+t.test('what has a structure or a signature, and no blank, is refused with a long line', async (t) => {
+  const long = `${'y'.repeat(999)}\n`;
+  for (const head of [
+    'Content-Type: multipart/mixed; boundary=b\n',
+    'Content-Transfer-Encoding: base64\n',
+    'DKIM-Signature: x\n',
+    'Content-Type: text/plain\nContent-Type: text/html\n',
+  ])
+    t.throws(() => read(`From: pump@example.com\n${head}\n${long}`), {
+      code: 'invalid',
+      message: /longer than 998/,
+    });
+  t.throws(() => read(`From: pump@example.com\nSubject: ${long}\nx\n`), {
+    code: 'invalid',
+    message: /header.*998/,
+  });
+});
