@@ -175,7 +175,7 @@ export function badMail(pointer: 'to' | 'body', detail: string): FieldpostError 
 
 function draftOf(
   [destination, ...others]: readonly [Address, ...Address[]],
-  { head: { subject, missing, messageId }, repaired }: Pick<ReadyMade, 'head' | 'repaired'>,
+  { head: { subject, missing, messageId, from: fromHeader }, repaired }: Pick<ReadyMade, 'head' | 'repaired'>,
   attachment: Attachment,
   { from, isUrgent }: MailTerms,
   { mayBeFrom }: MailDoorParts,
@@ -190,6 +190,7 @@ function draftOf(
     content: {
       ...{ subject, missing, ...(hasOwnFrom && { hasOwnFrom }) },
       ...(repaired?.fromName != null && { fromName: repaired.fromName }),
+      ...(fromHeader !== '' && { fromHeader }),
     },
     ...(messageId !== null && { messageId }),
     attachments: [attachment],

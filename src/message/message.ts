@@ -53,6 +53,8 @@ export interface ReadyMadeContent {
   readonly fromName?: string;
   /** True: the client chose the sender, so no other takes its place. */
   readonly hasOwnFrom?: true;
+  /** Its From header for people, if it is not the device's own: a relay may refuse it. */
+  readonly fromHeader?: string;
 }
 
 /** What is in a message. It stays on disk until it is sent. */

@@ -26,6 +26,8 @@ export interface ReadyMadeHead {
   readonly recipientFault: string | null;
   /** True if the header section is not ASCII. */
   readonly isEightBit: boolean;
+  /** The From header, decoded for people, in one line; empty if there is none. */
+  readonly from: string;
 }
 
 /** The empty line after the header section. */
@@ -38,6 +40,8 @@ const MBOX_LINE = /^>?From (?![ \t]*:)/;
 const MESSAGE_ID = new RegExp(`^<([!-;=?-~]{1,${MESSAGE_ID_CHARS_MAX}})>$`);
 /** Headers that do not go to the recipients. */
 const DROPPED: ReadonlySet<string> = new Set(['bcc', 'resent-bcc', 'return-path']);
+/** Characters of the From header that a refusal shows. */
+const FROM_CHARS_MAX = 100;
 const RECIPIENT_NAMES = ['To', 'Cc', 'Bcc'];
 const RESENT_NAMES = ['Resent-To', 'Resent-Cc', 'Resent-Bcc'];
 const MUST_NAMES: readonly Missing[] = ['date', 'from', 'message-id'];
@@ -130,9 +134,11 @@ export function headOf(section: HeaderSection, qualify: Qualify | null): ReadyMa
     });
   }
   const [subject = ''] = section.values('subject');
+  const [from = ''] = section.values('from');
   const ids = section.values('message-id');
   return {
-    subject: cut(harmlessName(decodeWords(unfolded(subject)), ' ').trim(), SUBJECT_CHARS_MAX),
+    subject: cut(forPeople(subject), SUBJECT_CHARS_MAX),
+    from: cut(forPeople(from), FROM_CHARS_MAX),
     messageId: ids.length === 1 ? (MESSAGE_ID.exec(unfolded(ids[0] as string).trim())?.[1] ?? null) : null,
     missing: MUST_NAMES.filter((name) => section.values(name).length === 0),
     ...recipientsOf(section, qualify),
@@ -158,6 +164,10 @@ function recipientsOf(
     }
   }
   return { recipients: [...recipients.values()], recipientFault };
+}
+
+function forPeople(value: string): string {
+  return harmlessName(decodeWords(unfolded(value)), ' ').trim();
 }
 
 /** The value in one line, as text: UTF-8, or what old mailers send. */

@@ -15,7 +15,9 @@ import { nextPeerMs } from '../peer-choice.js';
 import type { Line, Load, Outcome, Transport } from '../transport.js';
 import type { Envelope } from './envelope.js';
 import { outcomeOf, reasonOf } from './outcome.js';
+import { subjectOf } from './refusal.js';
 import type { Parcel, Rendering } from './rendering.js';
+import type { Ending } from './reply.js';
 import { type OpenSession, SessionError } from './session.js';
 import { SessionLine } from './session-line.js';
 
@@ -41,6 +43,8 @@ export interface SmtpOptions {
 export interface Mail extends Load {
   readonly envelope: Envelope;
   readonly content: Parcel['content'];
+  /** Its From header, if that is not the device's own. */
+  readonly fromHeader: string | null;
 }
 
 /** The relays. */
@@ -85,7 +89,8 @@ export class SmtpTransport implements Transport<Mail> {
     const stored = (await store.content(email)) as EmailContent | ReadyMadeContent;
     const from = this.#senderOf(email, stored);
     const { content, ...kind } = render(email, stored, from);
-    return { message, envelope: { from, to: email.destination, ...kind }, content };
+    const fromHeader = 'missing' in stored ? (stored.fromHeader ?? null) : null;
+    return { message, envelope: { from, to: email.destination, ...kind }, content, fromHeader };
   }
 
   missed(): void {
@@ -173,7 +178,7 @@ class RelayLine implements Line<Mail> {
     return this.#session.takesAhead && Buffer.isBuffer(content);
   }
 
-  async offer({ envelope, content }: Mail, next: Mail | null): Promise<Outcome | null> {
+  async offer({ envelope, content, fromHeader }: Mail, next: Mail | null): Promise<Outcome | null> {
     let readError: unknown;
     const reported = reporting(content, (error) => {
       readError = error;
@@ -185,7 +190,7 @@ class RelayLine implements Line<Mail> {
     if ('reply' in ending) this.#listener.heard();
     else if (ending.trouble.kind === 'source')
       return { ...outcome, unreadable: readError ?? ending.trouble.words };
-    return outcome;
+    return fromHeader !== null && refusesSender(ending) ? withFrom(outcome, fromHeader) : outcome;
   }
 
   rest(): void {
@@ -199,6 +204,16 @@ class RelayLine implements Line<Mail> {
   #relayOf(peer: Peer): RelayConfig {
     return this.#relays.get(peer) as RelayConfig;
   }
+}
+
+/** After the content a relay may mean the From header. */
+function refusesSender(ending: Ending): boolean {
+  return 'reply' in ending && ending.phase === 'dot' && subjectOf(ending.phase, ending.reply) === 'sender';
+}
+
+function withFrom(outcome: Outcome, fromHeader: string): Outcome {
+  const words = ` (the mail has the header From: ${fromHeader}; see FIELDPOST_FROM_HEADER)`;
+  return { ...outcome, reply: outcome.reply + words, reason: outcome.reason + words };
 }
 
 /** The same content. An error while it is read is reported, and then thrown. */

@@ -5,7 +5,7 @@
 import type { TLSSocket } from 'node:tls';
 import { heloNameOf, senderOf } from '../../config/names.js';
 import type { Config, RelayConfig } from '../../config.js';
-import { type Address, domainOf, needsSmtpUtf8 } from '../../message/address.js';
+import { type Address, domainOf, needsSmtpUtf8, withALabel } from '../../message/address.js';
 import { render } from '../../mime/letter.js';
 import { bytesInWords } from '../../sizes.js';
 import type { Clock } from '../../system/clock.js';
@@ -75,7 +75,7 @@ export async function tryRelay(relay: RelayConfig, options: TrialOptions): Promi
     );
     if (!isSecure) tell({ step: STEPS.tls, words: 'none: everything goes in clear text' });
     if (relay.user === null) tell({ step: STEPS.auth, words: 'none is configured' });
-    return to === null ? null : await sendTest(session, to, options);
+    return to === null ? null : await sendTests(session, to, options);
   } catch (error) {
     if (error instanceof SessionError) return faultOf(error.ending, false);
     throw error;
@@ -86,22 +86,44 @@ export async function tryRelay(relay: RelayConfig, options: TrialOptions): Promi
   }
 }
 
-async function sendTest(session: Session, to: Address, options: TrialOptions): Promise<TrialFault | null> {
-  const { config, clock, hostname, version, id } = options;
+/** A mail as programs post it, and one as cron hands it over: relays that check the header may take only one of them. */
+async function sendTests(session: Session, to: Address, options: TrialOptions): Promise<TrialFault | null> {
+  const { config, hostname, version, tell } = options;
   const from = senderOf(config, hostname);
-  const subject = `Test mail from ${hostname()}`;
-  const plain = `Fieldpost ${version} on ${hostname()} has sent this mail for "fieldpost check --relay".\r\n`;
-  const { size, bytes } = render({
-    from: { name: config.from?.name ?? '', address: from },
-    to: [{ name: '', address: to }],
-    content: { subject, plain, html: '' },
-    messageId: `check-${id}@${domainOf(from)}`,
-    dateMs: clock.trust() === 'wrong' ? null : clock.wallMs(),
-    attachments: [],
-  });
-  const smtpUtf8 = needsSmtpUtf8(from) || needsSmtpUtf8(to);
-  const ending = await session.send({ from, to, size, smtpUtf8 }, bytes);
-  return outcomeOf(ending, smtpUtf8).kind === 'sent' ? null : faultOf(ending, smtpUtf8);
+  const names = [config.from?.name ?? '', `root on ${hostname()}`];
+  const words = `Fieldpost ${version} on ${hostname()} has sent this mail for "fieldpost check --relay".\r\n`;
+  for (const [index, name] of names.entries()) {
+    const isCron = index > 0;
+    if (isCron)
+      tell({
+        step: 'mail of cron',
+        words: `${config.fromHeader === 'fix' ? 'with' : 'without'} a From that is fixed`,
+      });
+    const { bytes } = render({
+      from: { name, address: from },
+      to: [{ name: '', address: to }],
+      content: {
+        subject: `Test mail from ${hostname()}${isCron ? ', as cron sends it' : ''}`,
+        plain: words,
+        html: '',
+      },
+      messageId: `check-${options.id}-${index}@${domainOf(withALabel(from))}`,
+      dateMs: options.clock.trust() === 'wrong' ? null : options.clock.wallMs(),
+      attachments: [],
+    });
+    // Without attachments it is one piece.
+    const mail = bytes as Buffer;
+    const content = isCron && config.fromHeader === 'keep' ? asRoot(mail) : mail;
+    const smtpUtf8 = needsSmtpUtf8(from) || needsSmtpUtf8(to);
+    const ending = await session.send({ from, to, size: content.length, smtpUtf8 }, content);
+    if (outcomeOf(ending, smtpUtf8).kind !== 'sent') return faultOf(ending, smtpUtf8);
+  }
+  return null;
+}
+
+/** The mail with the From header of cron. */
+function asRoot(mail: Buffer): Buffer {
+  return Buffer.from(mail.toString().replace(/^From: .*$/m, 'From: root (Cron Daemon)'));
 }
 
 function stepOf(step: SessionStep, relay: RelayConfig): TrialStep {

@@ -89,11 +89,18 @@ t.test('a good relay: every step, and a test mail to the end', async (t) => {
     'recipient: 250 2.1.5 ok',
     'DATA: 354 go ahead',
     'mail: 250 2.0.0 queued as 4711',
+    'mail of cron: with a From that is fixed',
+    'sender: 250 2.1.0 ok',
+    'recipient: 250 2.1.5 ok',
+    'DATA: 354 go ahead',
+    'mail: 250 2.0.0 queued as 4711',
   ]);
-  t.match(relay.mails, [{ from: 'device@field.example', to: [TO], secure: true, user: 'u' }]);
+  const sent = { from: 'device@field.example', to: [TO], secure: true, user: 'u' };
+  t.match(relay.mails, [sent, sent]);
+  t.match(String(relay.mails[1]?.content), /^From: "root on pump-3\.example" <device@field\.example>\r$/m);
   const text = String(relay.mails[0]?.content);
   t.match(text, /^Subject: Test mail from pump-3\.example\r$/m);
-  t.match(text, /^Message-ID: <check-c0ffee@field\.example>\r$/m);
+  t.match(text, /^Message-ID: <check-c0ffee-0@field\.example>\r$/m);
   t.match(text, /^Date: /m);
   t.match(text, 'Fieldpost 1.2.3 on pump-3.example has sent this mail');
   t.equal(relay.commands.at(-1), 'QUIT');
@@ -139,7 +146,7 @@ t.test('each fault says in which step, whose it is, and what to do', async (t) =
   const login = { step: 'login', blame: 'login' };
   for (const [where, script, options, fault] of [
     [
-      { password: 'wrong' },
+      { password: 'not-that-one' },
       {},
       {},
       { ...login, words: 'refused: 535 5.7.8 wrong credentials', hint: /FIELDPOST_RELAY_PASSWORD_FILE/ },
@@ -221,7 +228,7 @@ t.test('each fault says in which step, whose it is, and what to do', async (t) =
     const told = JSON.stringify(found);
     const secrets = [
       'hunter2',
-      'wrong"',
+      'not-that-one',
       Buffer.from('\0u\0hunter2').toString('base64'),
       Buffer.from('hunter2').toString('base64'),
     ];
