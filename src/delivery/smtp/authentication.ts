@@ -1,7 +1,7 @@
 /**
- * The login at a relay. What the relay says to it is told to people, so secrets that it repeats are taken out.
+ * The login at a relay. What the relay says to it is told to people, so secrets that it repeats are taken out, also of its later replies.
  */
-import { withoutSecrets } from '../../text.js';
+import { Buffer } from 'node:buffer';
 import type { Conversation } from './conversation.js';
 import type { Ending } from './reply.js';
 import { challengeStatusOf, type Login, mechanismFor } from './sasl.js';
@@ -25,6 +25,7 @@ export async function authenticate(
     );
   const { lines, dismissal } = mechanism;
   let challenge = '';
+  talk.hide(secretsOf(login, lines));
   try {
     for (const line of lines) {
       const { replies } = talk.demand(await talk.exchange([phase], `${line}\r\n`));
@@ -35,18 +36,20 @@ export async function authenticate(
     talk.fail(phase, 'garbage', 'continues AUTH after its end');
   } catch (error) {
     if (!(error instanceof SessionError)) throw error;
-    const secrets = [login.token ?? '', ...lines.map((line) => line.replace(/^AUTH \S+ ?/, ''))];
     const status = dismissal === null ? null : challengeStatusOf(challenge);
-    throw new SessionError(harmless(error.ending, secrets, status));
+    throw new SessionError(withStatus(error.ending, status));
   }
 }
 
-/** The same ending without secrets, and with the status of the challenge. */
-function harmless(ending: Ending, secrets: readonly string[], status: string | null): Ending {
-  if ('trouble' in ending) {
-    const { kind, words } = ending.trouble;
-    return { ...ending, trouble: { kind, words: withoutSecrets(words, secrets) } };
-  }
-  const text = withoutSecrets(ending.reply.text, secrets);
-  return { ...ending, reply: { ...ending.reply, text: status === null ? text : `${text} (${status})` } };
+/** What must not be told of a login: the secret itself, and each form in which it was sent. */
+function secretsOf({ password, token }: Login, lines: readonly string[]): readonly string[] {
+  const secret = token ?? password;
+  const sent = lines.map((line) => line.replace(/^AUTH \S+ ?/, ''));
+  return [secret, Buffer.from(secret).toString('base64'), ...sent].filter((text) => text !== '');
+}
+
+/** The same ending with the status of the challenge. */
+function withStatus(ending: Ending, status: string | null): Ending {
+  if (status === null || 'trouble' in ending) return ending;
+  return { ...ending, reply: { ...ending.reply, text: `${ending.reply.text} (${status})` } };
 }

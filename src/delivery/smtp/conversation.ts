@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import { REPLY_BYTES_MAX } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
-import { oneLine } from '../../text.js';
+import { oneLine, withoutSecrets } from '../../text.js';
 import { Pipelining } from './pipelining.js';
 import { type Ending, isLastLine, type Phase, parseReply, type Reply, type Trouble } from './reply.js';
 import { SessionError, type SessionWatch } from './session.js';
@@ -55,6 +55,7 @@ export class Conversation {
   #lines: string[] = [];
   #pendingChars = 0;
   #isMidLine = false;
+  #secrets: readonly string[] = [];
 
   /** `timeoutMs`: the default deadline of each answer. */
   constructor(wire: Wire, options: { timeoutMs: number; clock: Clock; watch?: SessionWatch }) {
@@ -163,17 +164,25 @@ export class Conversation {
       this.end(this.trouble(this.#phase, 'garbage', 'its reply has no end'));
   }
 
+  /** From now on these are taken out of all that the relay says: it may repeat a login in any later reply. */
+  hide(secrets: readonly string[]): void {
+    this.#secrets = secrets;
+  }
+
   line(line: string): void {
     if (this.#doubt !== null) return;
     const isLast = isLastLine(line);
-    this.#lines.push(line);
+    this.#lines.push(this.#secrets.length === 0 ? line : withoutSecrets(line, this.#secrets));
     if (isLast === false) return;
     const lines = this.#lines;
     const reply = isLast === null ? null : parseReply(lines);
     this.#lines = [];
     this.#pendingChars = 0;
     if (reply !== null) this.#answer(reply, lines);
-    else this.end(this.trouble(this.#phase, 'garbage', `said "${oneLine(line)}", which is no SMTP reply`));
+    else
+      this.end(
+        this.trouble(this.#phase, 'garbage', `said "${oneLine(lines.at(-1) ?? '')}", which is no SMTP reply`),
+      );
   }
 
   #answer(reply: Reply, lines: readonly string[]): void {
