@@ -6,6 +6,7 @@ import type { Config, RelayConfig } from '../../config.js';
 import type { Address } from '../../message/address.js';
 import type { Email, EmailContent, Message, ReadyMadeContent, Sender } from '../../message/message.js';
 import { startMsOf } from '../../message/stamp.js';
+import { Recent } from '../../recent.js';
 import type { Store } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
@@ -20,6 +21,9 @@ import type { Parcel, Rendering } from './rendering.js';
 import type { Ending } from './reply.js';
 import { type OpenSession, SessionError } from './session.js';
 import { SessionLine } from './session-line.js';
+
+/** Refused senders that are remembered. A device has one or two; a mail may bring any allowed one. */
+const REFUSED_SENDERS_MAX = 100;
 
 /** What the transport needs. */
 export interface SmtpOptions {
@@ -55,7 +59,7 @@ export class SmtpTransport implements Transport<Mail> {
   readonly #options: SmtpOptions;
   readonly #startedMs: number;
   /** Stored senders that a relay has refused. */
-  readonly #refused = new Set<Sender>();
+  readonly #refused = new Recent<Sender, true>(REFUSED_SENDERS_MAX);
 
   constructor(options: SmtpOptions) {
     const { config, clock, log } = options;
@@ -73,7 +77,7 @@ export class SmtpTransport implements Transport<Mail> {
     const line = () =>
       new RelayLine(new SessionLine(options.open, clock), relays, {
         heard: () => this.#heard(),
-        refused: (from) => this.#refused.add(from),
+        refused: (from) => this.#refused.set(from, true),
       });
     this.lines = Array.from({ length: config.relayConnections }, line);
     this.scout = line();
