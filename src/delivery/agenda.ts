@@ -32,6 +32,11 @@ export class Agenda {
     return this.#urgent.ready() + this.#normal.ready();
   }
 
+  /** How many of them are urgent. */
+  get urgentReady(): number {
+    return this.#urgent.ready();
+  }
+
   /** Boot time of the next walk if nothing can be claimed now; Infinity if only a change of the store leads to one. */
   get nextMs(): number {
     return Math.min(this.#urgent.nextMs, this.#normal.nextMs);
@@ -40,11 +45,11 @@ export class Agenda {
   /**
    * Claims the message to send next; null if there is none. It is off the agenda until it is put back, put behind or
    * deferred. A probe takes a message from the end only if there is no other. Any other claim takes it after the messages
-   * of its rank that were due when it was moved.
+   * of its rank that were due when it was moved. With `isUrgent` only an urgent message is claimed.
    */
-  claim(probe: boolean): Message | null {
+  claim(probe: boolean, isUrgent: boolean): Message | null {
     for (;;) {
-      const message = this.#pick(probe);
+      const message = isUrgent ? this.#urgent.pick() : this.#pick(probe);
       const claimed = message && this.#store.claim(message.id);
       // A message that is being cancelled cannot be claimed. If the cancellation fails, a review finds it again.
       if (claimed || message === null) return claimed;

@@ -2,12 +2,15 @@
  * The state of one peer, a relay or the cloud, and when it may be tried again. Its failures are counted here, and charged
  * to no message.
  */
-import { HOUR_MS } from '../limits.js';
+import { HOUR_MS, SECOND_MS } from '../limits.js';
 import { startMsOf } from '../message/stamp.js';
 import { Backoff, type BackoffOptions } from '../retry/backoff.js';
+import { span } from '../sizes.js';
 import { Proofs } from './proofs.js';
 import type { RefusalPauses } from './transport.js';
 
+/** A message that is under way for longer than this keeps others waiting. */
+export const SLOW_OFFER_MS = 30 * SECOND_MS;
 /** How much of a pause after a refusal jitter leaves. */
 const REFUSED_LEAST_SHARE = 0.9;
 
@@ -42,6 +45,8 @@ export class Peer {
   #isProbed = false;
   #isReached = false;
   #hasRefused = false;
+  /** When the messages that are under way were offered, on the boot's clock, the oldest first. */
+  readonly #offers = new Set<{ readonly sinceMs: number }>();
 
   constructor(name: string, options: PeerOptions) {
     this.name = name;
@@ -71,9 +76,25 @@ export class Peer {
     return this.#state === 'failing' || this.#state === 'refusing';
   }
 
-  /** Why the peer is down, or is suspected to be; else null. */
+  /** Why the peer is down, or is suspected to be, or keeps messages waiting; else null. */
   get reason(): string | null {
-    return this.#reason;
+    const { offeredSinceMs } = this;
+    if (this.#reason !== null || offeredSinceMs === null) return this.#reason;
+    const underWayMs = this.#options.clock.bootMs() - offeredSinceMs;
+    return underWayMs < SLOW_OFFER_MS ? null : `a message has been under way for ${span(underWayMs)}`;
+  }
+
+  /** Since when the oldest of the messages under way is offered, on the boot's clock; null: none is. */
+  get offeredSinceMs(): number | null {
+    for (const { sinceMs } of this.#offers) return sinceMs;
+    return null;
+  }
+
+  /** A message is offered. Call the result when its outcome is known. */
+  offering(): () => void {
+    const offer = { sinceMs: this.#options.clock.bootMs() };
+    this.#offers.add(offer);
+    return () => void this.#offers.delete(offer);
   }
 
   /** Wall time at which the state began, by the wall clock as it is now. */

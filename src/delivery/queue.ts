@@ -16,7 +16,7 @@ import { Blame } from './blame.js';
 import { type ChargeOptions, deferral, unreadable } from './charge.js';
 import type { Expiry } from './expiry.js';
 import type { OutcomeWriter } from './outcome-writer.js';
-import type { Peer } from './peer.js';
+import { type Peer, SLOW_OFFER_MS } from './peer.js';
 import { chooseLine, choosePeer, chooseProbe, nextPeerMs } from './peer-choice.js';
 import type { Line, Load, Outcome, Transport } from './transport.js';
 
@@ -130,12 +130,13 @@ export class Queue<L extends Load> {
   #beginAll(): number {
     const { peers } = this.#transport;
     this.#beginProbe();
+    const urgentMs = this.#beginUrgent();
     while (this.#mayTake()) {
       const peer = choosePeer(peers);
       if (peer === null) return nextPeerMs(peers);
       const line = chooseLine(this.#transport.lines, this.#busy, peer);
       // Each line pumps again when it has picked a message, and when it is free.
-      if (line === undefined) break;
+      if (line === undefined) return urgentMs;
       const ready = this.#agenda.ready();
       if (ready === 0 && this.#connecting === 0) return this.#agenda.nextMs;
       if (ready <= this.#connecting || !this.#options.writer.mayOffer()) break;
@@ -152,8 +153,27 @@ export class Queue<L extends Load> {
     void this.#run(scout, peer);
   }
 
+  /**
+   * An urgent message does not wait behind others that are under way for long: it gets one further connection. Returns the
+   * boot time at which that may be so.
+   */
+  #beginUrgent(): number {
+    const { scout, lines, peers } = this.#transport;
+    const peer = peers.find(({ state }) => state === 'ok');
+    if (scout === null || peer === undefined || !this.#mayTake() || this.#agenda.urgentReady === 0)
+      return Number.POSITIVE_INFINITY;
+    const { offeredSinceMs } = peer;
+    const isFree = !this.#busy.has(scout) && this.#options.writer.mayOffer();
+    if (offeredSinceMs === null || !isFree || !lines.every((line) => this.#busy.has(line)))
+      return Number.POSITIVE_INFINITY;
+    const dueMs = offeredSinceMs + SLOW_OFFER_MS;
+    if (this.#options.clock.bootMs() < dueMs) return dueMs;
+    void this.#run(scout, peer, true);
+    return Number.POSITIVE_INFINITY;
+  }
+
   /** Uses one line: opens a session, and sends one message after another. */
-  async #run(line: Line<L>, peer: Peer): Promise<void> {
+  async #run(line: Line<L>, peer: Peer, isUrgent = false): Promise<void> {
     const isProbe = peer.begin();
     const isScout = line === this.#transport.scout;
     // A scout counts only if its peer was reached since its last failure. Else a message would wait for a peer that is down.
@@ -165,7 +185,7 @@ export class Queue<L extends Load> {
     if (reason !== null) this.#unreached(peer, reason);
     else {
       peer.reached();
-      const sending = this.#sendAll(line, peer, isProbe);
+      const sending = this.#sendAll(line, peer, isProbe, isUrgent);
       this.#sending.add(sending);
       await sending;
       this.#sending.delete(sending);
@@ -190,11 +210,11 @@ export class Queue<L extends Load> {
    * round trip a message. While a `sent` is recorded, the next message is sent, which saves a third of the time. So a
    * killed process sends two messages twice at most; one if `recordsEach`.
    */
-  async #sendAll(line: Line<L>, peer: Peer, isProbe: boolean): Promise<void> {
-    let load = await this.#load(peer, isProbe);
+  async #sendAll(line: Line<L>, peer: Peer, isProbe: boolean, isUrgent: boolean): Promise<void> {
+    let load = await this.#load(peer, isProbe, isUrgent);
     let [recorded, recordedBefore] = [Promise.resolve(), Promise.resolve()];
     for (let isFirst = true; load !== null; isFirst = false) {
-      const next = this.#mayLookAhead(line, peer, load) ? await this.#load(peer, false) : null;
+      const next = this.#mayLookAhead(line, peer, load) ? await this.#load(peer, false, isUrgent) : null;
       await recordedBefore;
       if (!this.#mayTake() || !(isFirst || line.isOpenTo(peer))) {
         if (next !== null) this.#putBack(next);
@@ -204,7 +224,8 @@ export class Queue<L extends Load> {
       }
       const wasDown = peer.isDown;
       // Q3: the offer.
-      const outcome = await line.offer(load, next);
+      const offered = peer.offering();
+      const outcome = await line.offer(load, next).finally(offered);
       const hasOthers = next !== null || this.hasReady || this.#busy.size > 1;
       const fate = this.#judge(peer, load, outcome, hasOthers);
       if (wasDown && !peer.isDown) this.#agenda.letBack();
@@ -218,10 +239,11 @@ export class Queue<L extends Load> {
   }
 
   /** Claims the next message that can be read and is not too old; null if there is none, or none may be sent. */
-  async #load({ name: relay }: Peer, isProbe: boolean): Promise<L | null> {
+  async #load({ name: relay }: Peer, isProbe: boolean, isUrgent: boolean): Promise<L | null> {
     const { writer, expiry } = this.#options;
-    while (this.#mayTake() && this.#agenda.ready() > 0 && writer.mayOffer()) {
-      const message = this.#agenda.claim(isProbe);
+    const ready = () => (isUrgent ? this.#agenda.urgentReady : this.#agenda.ready());
+    while (this.#mayTake() && ready() > 0 && writer.mayOffer()) {
+      const message = this.#agenda.claim(isProbe, isUrgent);
       if (message === null) break;
       // The other lines left this message to us: there may be more for them.
       this.#pump();

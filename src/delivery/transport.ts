@@ -15,7 +15,10 @@ export interface Transport<L extends Load> {
   /** The preferred ones first. */
   readonly peers: readonly Peer[];
   readonly lines: readonly Line<L>[];
-  /** Tries peers that fail while another works, so that no message waits for them on the lines; null for one peer. */
+  /**
+   * One line more, used for a moment: it tries peers that are down while another works, and takes urgent messages past
+   * lines that are busy for long. Null: there is none.
+   */
   readonly scout: Line<L> | null;
   /** False while nothing may be sent. Call Queue.wake() when this changes. */
   isOpen(): boolean;

@@ -15,7 +15,7 @@ async function setUp() {
   const pick = (count = 1, probe = false) => {
     const ids: string[] = [];
     for (let turn = 0; turn < count; turn++) {
-      const message = agenda.claim(probe);
+      const message = agenda.claim(probe, false);
       if (message === null) break;
       ids.push(message.id);
     }
