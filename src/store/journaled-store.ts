@@ -125,7 +125,6 @@ class JournaledStore implements Store {
   readonly whenFinal: Store['whenFinal'] = (id, signal) => this.#ledger.outcomes.whenFinal(id, signal);
 
   list(query: Parameters<Store['list']>[0]): Page {
-    void this.#ledger.keepClock();
     return listMessages(this.#state, query);
   }
 
@@ -149,6 +148,7 @@ class JournaledStore implements Store {
 
   async retry(id: string): Promise<void> {
     const message = this.#find(id);
+    if (this.#leaving.has(id)) throw new FieldpostError('conflict', 'the message is being cancelled');
     const again = message.status === 'failed' && message.place !== null && isUnderstood(message);
     if (isFinal(message.status) && !again) throw alreadyFinal(message);
     if (again || message.due)
@@ -191,7 +191,6 @@ class JournaledStore implements Store {
     if (this.#budget.stale) void this.#budget.look().catch(() => undefined);
     const { trouble, damage } = this.#ledger;
     const { shortage, freeBytes } = this.#budget.space;
-    if (shortage) void this.#acceptance.roomMaker.compact();
     const state = trouble ? 'failed' : shortage ? 'full' : 'ok';
     return { state, reason: trouble?.message ?? shortage, freeBytes, ...damage };
   }

@@ -137,11 +137,7 @@ t.test('a leap is recorded once, with the next change or within the hour', async
   idle.clock.leap(-YEARS_MS);
   idle.store.list({ status: null, limit: 1, after: null });
   await idle.pass(SECOND_MS);
-  t.same(
-    seen.map(({ kind }) => kind),
-    ['write', 'sync'],
-    'a list of messages records the leap',
-  );
+  t.same(seen, [], 'a list of messages only reads');
   seen.length = 0;
   idle.clock.leap(YEARS_MS);
   await idle.post();
