@@ -16,6 +16,9 @@ import type { Segments } from './segments.js';
 import type { SnapshotAdapter } from './snapshot.js';
 import type { State } from './state.js';
 
+/** Segments whose content moves before the snapshots tell its new places. */
+const SEGMENTS_AT_ONCE = 8;
+
 interface PurgeOptions {
   readonly disk: Disk;
   readonly directory: string;
@@ -45,20 +48,34 @@ export async function purge(options: PurgeOptions): Promise<void> {
   await journal.beginAnew(() => segments.purgeAhead());
   const from = journal.position.segment;
   const snapshots = await openAll(disk, adapter.paths);
+  const old = segments.numbers.filter((number) => number < from);
+  let unreadable = 0;
   try {
-    // Twice, so that the older snapshot does not need the old segments either.
-    for (let count = 0; count < 2; count++) {
-      await journal.sync();
-      await options.write();
-    }
-    for (const file of snapshots) await overwrite(file);
+    do {
+      mustGoOn();
+      const group = old.splice(0, SEGMENTS_AT_ONCE);
+      const failure = await moveContents(group, options).then(
+        () => null,
+        (error: unknown) => error,
+      );
+      // Twice, so that the older snapshot needs neither the old segments nor the lines that tell where content went: one
+      // damaged line would else lose all that it moved.
+      for (let count = 0; count < 2; count++) {
+        await journal.sync();
+        await options.write();
+      }
+      while (snapshots.length > 0) {
+        await overwrite(snapshots[0] as DiskFile);
+        await snapshots.shift()?.close();
+      }
+      const left = await purgeSegments(group, options);
+      // Without room for all of them, those that are purged make room.
+      if (failure !== null && left.length === group.length) throw failure;
+      if (failure !== null) old.unshift(...left);
+      else unreadable += left.length;
+    } while (old.length > 0);
   } finally {
     for (const file of snapshots) await file.close().catch(() => undefined);
-  }
-  let unreadable = 0;
-  for (const segment of segments.numbers.filter((number) => number < from)) {
-    mustGoOn();
-    if (!(await purgeSegment(segment, options))) unreadable++;
   }
   if (damaged) {
     await damaged.purge();
@@ -70,16 +87,20 @@ export async function purge(options: PurgeOptions): Promise<void> {
     });
 }
 
-/** One segment at a time, so that one segment's room is enough. False if some of its content cannot be read. */
-async function purgeSegment(segment: number, options: PurgeOptions): Promise<boolean> {
-  const { journal, segments, contents, ledger } = options;
-  await moveContents([segment], options);
-  if (ledger.state.liveBytes.has(segment)) return false;
-  // The events that dropped content must be synced, and no read of it may be under way.
-  await journal.sync();
-  await contents.idle();
-  await segments.purge(segment);
-  return true;
+/** Overwrites the segments that hold no content any more. Gives the others: some of their content was not moved. */
+async function purgeSegments(group: readonly number[], options: PurgeOptions): Promise<number[]> {
+  const { segments, contents, ledger } = options;
+  const left: number[] = [];
+  for (const segment of group) {
+    if (ledger.state.liveBytes.has(segment)) {
+      left.push(segment);
+      continue;
+    }
+    // No read of it may be under way.
+    await contents.idle();
+    await segments.purge(segment);
+  }
+  return left;
 }
 
 /** Opens the files before new ones take their names. */
