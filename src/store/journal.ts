@@ -1,8 +1,8 @@
 /**
  * The journal: appends records to segments.
  *
- * Group commit: records that arrive during a sync share the next write and sync. Never append after doubt: every start,
- * write error and sync error begins a new segment, as a full segment does. Its first record says up to which offset the
+ * Group commit: records that arrive during a sync share the next write and sync. Never append after doubt: every
+ * write error and sync error begins a new segment, as a full segment does, and so does a start that finds damage. Its first record says up to which offset the
  * previous segment is proven to be on the device, and so valid. Later records are void in the old segment, and are
  * written again in the new one.
  */
@@ -112,7 +112,14 @@ export class Journal {
     });
   }
 
-  /** Tries a new segment, after trouble or a start that found unproven records. Resolves also if that fails. */
+  /** Goes on where the last run ended, or in a new segment if records are unproven. Resolves also if that fails. */
+  resume(): Promise<void> {
+    return this.#turns.do(async () => {
+      if (!(await this.#tail.resume()) && this.#tail.unproven > 0) await this.#renew([]);
+    });
+  }
+
+  /** Tries a new segment, after trouble or a gap in the history. Resolves also if that fails. */
   mend(): Promise<void> {
     return this.#turns.do(() => this.#renew([]));
   }

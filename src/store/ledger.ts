@@ -88,7 +88,7 @@ export class Ledger {
     this.outcomes = new OutcomeWatch((id) => this.state.messages.get(id));
     this.#journal = new Journal({
       ...{ segments, clock, storeId: this.state.storeId },
-      ...{ follows: replayed.follows, unproven: replayed.unproven },
+      ...{ follows: replayed.follows, unproven: replayed.unproven, resumable: replayed.resumable },
       apply: ({ events }, contentsAt) => {
         apply(this.state, events, contentsAt);
         this.outcomes.noticed(events);
@@ -108,7 +108,8 @@ export class Ledger {
   async #begin(): Promise<void> {
     const { aside, replayed } = this.#parts;
     // After a gap the history continues in a new segment.
-    if (replayed.unproven.length > 0 || replayed.gap) await this.#journal.mend();
+    if (replayed.gap) await this.#journal.mend();
+    else await this.#journal.resume();
     this.#checkpoints.start();
     const strays = await this.spool.learn(neededFiles(this.state));
     if (tellOf(replayed, this.state, this.#options.log, join(this.#options.directory, 'damaged'))) {

@@ -3,6 +3,7 @@
  * a newer version wrote.
  */
 import { distrust } from '../destinations/book.js';
+import { SEGMENT_BYTES } from '../limits.js';
 import { isFinal, isUnderstood, type Stamp } from '../message/message.js';
 import type { Log } from '../system/log.js';
 import type { Aside } from './aside.js';
@@ -17,6 +18,7 @@ import {
   type Head,
   judge,
   linkHistory,
+  type Piece,
   type SegmentsState,
   type Stretch,
   scan,
@@ -32,10 +34,23 @@ const NOT_UNDERSTOOD = 'of a newer version: this one does not know such messages
 
 const FIRST_LINE_BYTES = 512;
 
+/** The last segment of a history without damage, and what must be written there before the next record. */
+export interface Resumable {
+  readonly segment: number;
+  /** The end of what is known to be on the device. */
+  readonly from: number;
+  /** From there on: the records that are not known to be on the device, and zeros over a torn one. */
+  readonly bytes: Buffer;
+  /** Where the next record begins. */
+  readonly end: number;
+}
+
 /** What the journal needs to go on, and what the log tells. */
 export interface Replayed {
   readonly follows: Follows;
   readonly unproven: readonly JournalRecord[];
+  /** Where the journal can go on; null: only in a new segment. */
+  readonly resumable: Resumable | null;
   /** Bytes of the segments begun since the snapshot. */
   readonly bytes: number;
   /** Pieces that are not valid, those copied to damaged/ by an interrupted start included. */
@@ -135,11 +150,12 @@ async function walk(
   { segments, damaged, state }: ReplayOptions,
   stretches: readonly Stretch[],
   damage: Damage,
-): Promise<Pick<Replayed, 'follows' | 'unproven' | 'bytes'>> {
+): Promise<Pick<Replayed, 'follows' | 'unproven' | 'bytes' | 'resumable'>> {
   const base = state.through.segment;
   let follows: Follows = { segment: base, upTo: state.through.offset };
   let unproven: JournalRecord[] = [];
   let begunBytes = 0;
+  let resumable: Resumable | null = null;
   for (const stretch of stretches) {
     const { bytes, unreadable, pieces } = await readStretch(segments, stretch);
     if (stretch.segment !== base) begunBytes += bytes.length;
@@ -162,8 +178,28 @@ async function walk(
       // Without a copy the segment stays.
       if (!isKept) segments.keepWhole(stretch.segment);
     }
+    const isWhole = bad.length === 0 && unreadable.length === 0 && bytes.length === SEGMENT_BYTES;
+    resumable = isWhole ? resumableAt(stretch, provenTo, pieces, bytes) : null;
   }
-  return { follows, unproven, bytes: begunBytes };
+  return { follows, unproven, bytes: begunBytes, resumable };
+}
+
+/** Null if a record stands behind a torn one, or if nothing of the segment is known to be on the device. */
+function resumableAt(
+  { segment }: Stretch,
+  from: number,
+  pieces: readonly Piece[],
+  bytes: Buffer,
+): Resumable | null {
+  const open = pieces.filter(({ end }) => end > from);
+  const torn = open.findIndex(({ record }) => record === null);
+  if (from === 0 || (torn !== -1 && torn < open.length - 1)) return null;
+  const records = torn === -1 ? open : open.slice(0, torn);
+  const end = records.at(-1)?.end ?? from;
+  // A copy, because a slice would keep the whole segment in memory.
+  const rest = Buffer.from(bytes.subarray(from, open.at(-1)?.end ?? from));
+  rest.fill(0, end - from);
+  return { segment, from, bytes: rest, end };
 }
 
 function newestOf(formats: FoundHistory['formats']): string | null {

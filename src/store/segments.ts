@@ -121,6 +121,12 @@ export class Segments {
     return await this.#fill(bytes);
   }
 
+  /** A segment that was written before, open for more. The caller closes its file. */
+  async reopen(number: number): Promise<Prepared> {
+    const file = await SegmentFile.open(this.#disk, this.path(number), 'update');
+    return { number, file, bytes: this.sizeOf(number) };
+  }
+
   /** Prepares the next segment before it is needed. If that fails, `take` tries again, and rejects. */
   prepareAhead(): void {
     this.#prepare(SEGMENT_BYTES).catch(() => undefined);

@@ -15,6 +15,7 @@ import {
   type SealedRecord,
   seal,
 } from './record.js';
+import type { Resumable } from './replay.js';
 import type { Prepared, Segments } from './segments.js';
 
 /** The tail's part of the journal's options. */
@@ -26,6 +27,8 @@ export interface TailOptions {
   readonly follows: Follows;
   /** Records behind it that are applied, and not known to be on the device. */
   readonly unproven: readonly JournalRecord[];
+  /** Where the last run's history can go on; null: only in a new segment. */
+  readonly resumable: Resumable | null;
   /** Called for each written record, in order. Called again with moved contents if a record is written again. */
   readonly apply: (record: JournalRecord, contentsAt: Position) => void;
 }
@@ -100,6 +103,28 @@ export class Tail {
     if (durable && this.#unproven.length === 0) return await file.writeDurably(bytes, this.#offset);
     if (bytes.length > 0) await file.write(bytes, this.#offset);
     if (durable) await file.sync();
+  }
+
+  /**
+   * Goes on in the last segment: writes there once more what is not known to be on the device, because the last run may have
+   * been told that it is not. False if that is not possible.
+   */
+  async resume(): Promise<boolean> {
+    const { resumable, segments } = this.#options;
+    if (resumable === null || this.#segment !== null) return false;
+    const { segment: number, from, bytes, end } = resumable;
+    const segment = await segments.reopen(number).catch(() => null);
+    if (segment === null) return false;
+    try {
+      if (bytes.length > 0) await segment.file.writeDurably(bytes, from);
+    } catch {
+      await segment.file.close().catch(() => undefined);
+      return false;
+    }
+    this.#segment = segment;
+    this.#offset = end;
+    this.#prove();
+    return true;
   }
 
   /** Bytes that `begin` needs for these records. */

@@ -44,9 +44,9 @@ function countSnapshots(disk: FaultyDisk): () => number {
 }
 
 /** A start begins a segment, and is killed at once. */
-async function acceptAndKill(disk: FaultyDisk, i: number): Promise<FaultyDisk> {
+async function acceptAndKill(disk: FaultyDisk, i: number, bytes = 200): Promise<FaultyDisk> {
   const { store } = await openOn(disk, i);
-  await store.accept([draftTo(`m${i}`)], null);
+  await store.accept([draftTo(`m${i}`, bytes)], null);
   await settled();
   return disk.afterKill();
 }
@@ -95,7 +95,7 @@ t.test('a sweep makes no checkpoint while few segments can go', async (t) => {
 
 t.test('a start after a kill serves before it makes a checkpoint', async (t) => {
   let disk = newDisk();
-  for (let i = 0; i < 2; i++) disk = await acceptAndKill(disk, i);
+  for (let i = 0; i < 2; i++) disk = await acceptAndKill(disk, i, SEGMENT_BYTES / 2);
   const snapshots = countSnapshots(disk);
   const { store, clock } = await openOn(disk, 4);
   await store.accept([draftTo('first')], null);
@@ -114,5 +114,33 @@ t.test('starts that are killed before their checkpoint do not fill the disk', as
   const bytesMax = RELOCATE_BYTES_MIN + (5 + 2 * OVERDUE_FACTOR) * SEGMENT_BYTES;
   t.ok(store.counts().bytes <= bytesMax, `${store.counts().bytes} bytes`);
   t.equal(store.counts().queued, 40);
+  await store.close();
+});
+
+t.test('a hundred restarts of a full store take no room, and urgent messages are still taken', async (t) => {
+  const budget = { maxQueue: 10_000, maxSpoolBytes: 8 * MIB, minFreeBytes: 0 };
+  let disk = newDisk();
+  let { store } = await openOn(disk, 1, { budget });
+  await t.rejects(
+    (async () => {
+      for (;;) await store.accept([draftTo('waiting', 20_000)], null);
+    })(),
+    { code: 'queue-full' },
+  );
+  const { queued, bytes } = store.counts();
+  for (let n = 0; n < 100; n++) {
+    if (n % 2 === 0) await store.close();
+    disk = disk.afterKill();
+    const next = await openOn(disk, 2 + n, { budget });
+    store = next.store;
+    // As delivery does before its first offer.
+    await store.fillReserve();
+    await next.clock.advance(2000);
+    t.equal(store.counts().queued, queued);
+    // A checkpoint writes a snapshot.
+    const grownBytes = store.counts().bytes - bytes;
+    if (grownBytes > 64 * 1024) t.fail(`restart ${n} has taken ${grownBytes} bytes`);
+  }
+  await store.accept([{ ...draftTo('urgent'), urgent: true }], null);
   await store.close();
 });

@@ -116,7 +116,7 @@ for (const { what, mails, later, at, bytes = BLOCK, left } of ROWS) {
       let next = await killed(bench, disk);
       if (later) {
         const second = await openOn(withoutSnapshots(next), 2);
-        await acceptOne(second.store, later);
+        await acceptOne(second.store, later, SEGMENT_BYTES);
         next = await killed(second, next);
       }
       await spoil(next, segmentPath(1), offset, bytes);
@@ -218,7 +218,8 @@ t.test('a segment that is gone, the newest or one before', async (t) => {
     await first.store.accept([draftTo('a')], null);
     const later = withoutSnapshots(await killed(first, disk));
     const second = await openOn(later, 2);
-    await second.store.accept([draftTo('b')], null);
+    // Its record does not fit into the first segment.
+    await second.store.accept([draftTo('b', SEGMENT_BYTES)], null);
     const next = await killed(second, later);
     for (const number of gone === 2 ? [2, 3] : [1]) await next.remove(segmentPath(number));
     const again = await openOn(next, 3);

@@ -18,6 +18,7 @@ function start() {
     storeId: 'a',
     follows: { segment: 0, upTo: 0 },
     unproven: [],
+    resumable: null,
     apply: ({ contents }, { segment }) => {
       applied.push(`${contents[0]?.toString('latin1').replace(/\0+/, '')} in ${segment}`);
     },

@@ -93,7 +93,7 @@ t.test('reads that fail for 2.5 s, or nearly 10 s, cost nothing but that time', 
 });
 
 t.test('a start waits for 10 s in all, then goes on, and keeps what it could not read', async (t) => {
-  for (const name of ['store.json', 'journal/00000003.log']) {
+  for (const name of ['store.json', 'journal/00000001.log']) {
     const books = new StoreClient();
     const disk = await killedStore(books);
     const whole = await disk.readWhole(`${STATE_DIR}/${name}`);
@@ -115,6 +115,9 @@ t.test('a start waits for 10 s in all, then goes on, and keeps what it could not
     let later = disk.afterKill();
     for (let starts = 0; starts < 4; starts++) {
       const { store } = await openOn(later, 3 + starts);
+      // The segment also holds what waits.
+      for (const { id } of store.list({ status: 'queued', limit: 9, after: null }).messages)
+        await store.cancel(id);
       await passThrough(store, 8);
       await store.close();
       later = later.afterKill();
