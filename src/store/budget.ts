@@ -93,6 +93,10 @@ export class Budget {
     };
   }
 
+  get reservedBytes(): number {
+    return this.#reserved.bytes;
+  }
+
   /** By how much `asked` exceeds the limits; zero and negative amounts fit. */
   excess(asked: Room, isUrgent: boolean): Room {
     const [used, reserved, max] = [roomUsed(this.#stored), this.#reserved, this.#maxFor(isUrgent)];

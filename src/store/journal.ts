@@ -1,10 +1,10 @@
 /**
  * The journal: appends records to segments.
  *
- * Group commit: records that arrive during a sync share the next write and sync. Never append after doubt: every
- * write error and sync error begins a new segment, as a full segment does, and so does a start that finds damage. Its first record says up to which offset the
- * previous segment is proven to be on the device, and so valid. Later records are void in the old segment, and are
- * written again in the new one.
+ * Group commit: records that arrive during a sync share the next write and sync. A start goes on in the last segment. Never
+ * append after doubt: every write error and sync error begins a new segment, as a full segment does, and so does a start that
+ * finds damage. Its first record says up to which offset the previous segment is proven to be on the device, and so valid.
+ * Later records are void in the old segment, and are written again in the new one.
  */
 import type { FieldpostError } from '../errors.js';
 import { OUTCOME_RESERVE_BYTES, OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS, SEGMENT_BYTES } from '../limits.js';
@@ -122,6 +122,11 @@ export class Journal {
   /** Tries a new segment, after trouble or a gap in the history. Resolves also if that fails. */
   mend(): Promise<void> {
     return this.#turns.do(() => this.#renew([]));
+  }
+
+  /** Removes segments that are prepared or kept for later, until so many bytes fit. */
+  giveWay(neededBytes: number): Promise<void> {
+    return this.#turns.do(() => this.#options.segments.giveWay(neededBytes));
   }
 
   /** Goes on in a new segment after `prepare`. Rejects as that does, or like append. */

@@ -182,7 +182,7 @@ class JournaledStore implements Store {
     return {
       ...countMessages(this.#state, this.#sending),
       oldestAgeMs: oldest ? this.#ledger.ageMs(oldest.accepted) : 0,
-      bytes: this.#ledger.usedBytes,
+      bytes: this.#ledger.diskBytes,
       held: this.held,
     };
   }

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { FieldpostError } from '../errors.js';
-import { MINUTE_MS, STORAGE_RETRY_MS } from '../limits.js';
+import { MINUTE_MS, OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../limits.js';
 import type { Message, Place, Stamp, Verdict } from '../message/message.js';
 import { ageMs, bootNews, stampOf } from '../message/stamp.js';
 import { Alarm } from '../retry/alarm.js';
@@ -134,9 +134,26 @@ export class Ledger {
     return { damaged: damaged.count + aside.newer.size, ...aside.names };
   }
 
-  /** Bytes of journal, spool and snapshots. The copies in damaged/ have a budget of their own. */
+  /** See Parts.diskBytes. */
+  get diskBytes(): number {
+    return this.#parts.diskBytes();
+  }
+
+  /**
+   * The bytes that count in the budget. Of the current segment only its written part counts, and the reserve for outcomes.
+   * One segment more counts always: the current one fills up without asking, and then the next one must fit.
+   */
   get usedBytes(): number {
-    return this.#parts.segments.bytes + this.spool.bytes + this.#parts.adapter.diskBytes;
+    const { segments, adapter } = this.#parts;
+    const leftBytes = Math.max(0, this.#journal.reserveBytes - OUTCOME_RESERVE_BYTES);
+    const journalBytes = segments.bytesUpTo(this.#journal.position.segment) - leftBytes + SEGMENT_BYTES;
+    return journalBytes + this.spool.bytes + adapter.diskBytes;
+  }
+
+  /** Removes segments that are kept for later, until so many bytes more are within the budget. */
+  async makeWay(neededBytes: number): Promise<void> {
+    const { segments } = this.#parts;
+    while (segments.isInTheWay(neededBytes)) await this.#journal.giveWay(neededBytes);
   }
 
   /** True if messages need less than half of the journal. */

@@ -27,13 +27,17 @@ export interface Parts {
   /** lowdb, whose data is the recovered state. */
   readonly low: ReturnType<typeof openLow>;
   readonly replayed: Replayed;
+  /** Bytes of journal, spool and snapshots. The copies in damaged/ have a budget of their own. */
+  readonly diskBytes: () => number;
 }
 
 /** Rejects with the disk's error if it cannot be read. */
 export async function openParts(options: LedgerOptions): Promise<Parts> {
   const { disk, clock, directory, randomBytes, log, budget, dropped = () => undefined } = options;
   const aside = new Aside(disk, log);
-  const segments = new Segments(disk, join(directory, 'journal'));
+  const diskBytes = () => segments.bytes + spool.bytes + adapter.diskBytes;
+  const fits = (bytes: number) => diskBytes() + bytes <= budget.maxSpoolBytes;
+  const segments = new Segments(disk, join(directory, 'journal'), fits);
   const spool = new Spool(disk, join(directory, 'spool'), randomBytes);
   const contents = new Contents((...range) => segments.read(...range));
   const damaged = new Damaged(disk, join(directory, 'damaged'), budget.maxSpoolBytes);
@@ -50,5 +54,5 @@ export async function openParts(options: LedgerOptions): Promise<Parts> {
   if (state.storeId === '') state.storeId = Buffer.from(randomBytes(8)).toString('hex');
   // The spool finds files that no message needs by itself.
   state.released.length = 0;
-  return { segments, spool, contents, aside, syncedFile, damaged, adapter, low, replayed };
+  return { segments, spool, contents, aside, syncedFile, damaged, adapter, low, replayed, diskBytes };
 }

@@ -38,6 +38,7 @@ export class RoomMaker {
   /** Takes an inode, and a block for inode and name. Throws queue-full or storage-full. */
   async makeFile(room: Reservation): Promise<void> {
     await this.makeRoom(room, BLOCK_BYTES);
+    await this.keepBudget();
     this.#options.budget.space.takeFile();
   }
 
@@ -52,6 +53,11 @@ export class RoomMaker {
       await this.#dropFor(bytes - room.bytes, room.isUrgent);
       this.#orCompact(() => room.add(bytes - room.bytes));
     });
+  }
+
+  /** Resolves once segments that are kept for later have made way for all reserved bytes: only files need it. */
+  keepBudget(): Promise<void> {
+    return this.#options.ledger.makeWay(this.#options.budget.reservedBytes);
   }
 
   /** The ids of failed messages whose content must be dropped for the reserved count and memory, the oldest first. */
@@ -116,17 +122,17 @@ export class RoomMaker {
   }
 
   /**
-   * Makes checkpoints until no more room is gained, at most every 30 s. Each start begins a segment, so a few small messages
-   * may hold many. One checkpoint is not enough, because the older snapshot still needs segments for its replay.
+   * Makes checkpoints until no more room is gained, at most every 30 s. A few small messages may hold many segments. One
+   * checkpoint is not enough, because the older snapshot still needs segments for its replay.
    */
   async compact(): Promise<void> {
     const nowMs = this.#options.clock.bootMs();
     if (!this.#options.ledger.isMostlyDone || nowMs - this.#compactedMs < TIDY_EVERY_MS) return;
     this.#compactedMs = nowMs;
-    for (let before = Number.POSITIVE_INFINITY; this.#options.ledger.usedBytes < before; ) {
-      before = this.#options.ledger.usedBytes;
+    for (let before = Number.POSITIVE_INFINITY; this.#options.ledger.diskBytes < before; ) {
+      before = this.#options.ledger.diskBytes;
       await this.#options.ledger.checkpoint(true);
-      if (this.#options.ledger.usedBytes === before) await this.#options.ledger.checkpoint(true);
+      if (this.#options.ledger.diskBytes === before) await this.#options.ledger.checkpoint(true);
     }
   }
 }

@@ -41,7 +41,7 @@ export function withoutPart({ count, bytes, memoryBytes }: Room, share: number):
 /** The parts of a store that a budget measures. */
 export interface Stored {
   readonly state: State;
-  /** Bytes that journal, spool and snapshots take on the disk. */
+  /** See Ledger.usedBytes. */
   readonly usedBytes: number;
 }
 

@@ -32,6 +32,8 @@ const VAIN_MAX = 2;
 export class Segments {
   readonly #disk: Disk;
   readonly #directory: string;
+  /** True if so many bytes more on the disk are within the budget. Only segments ahead of need ask it. */
+  readonly #fits: (bytes: number) => boolean;
   readonly #sizes = new Map<number, number>();
   /** Segments that nothing needs. They are used next, so that flash is not filled with zeros again. */
   readonly #free = new Set<number>();
@@ -44,9 +46,10 @@ export class Segments {
   /** The numbers of segments that a newer version wrote. They are never used again. */
   readonly newer = new Set<number>();
 
-  constructor(disk: Disk, directory: string) {
+  constructor(disk: Disk, directory: string, fits: (bytes: number) => boolean = () => true) {
     this.#disk = disk;
     this.#directory = directory;
+    this.#fits = fits;
     this.#reader = new SegmentReader(disk, (segment) => this.path(segment));
   }
 
@@ -102,6 +105,13 @@ export class Segments {
     return sum;
   }
 
+  /** Bytes of the segments up to this one, without those that are free. */
+  bytesUpTo(last: number): number {
+    let sum = 0;
+    for (const [number, bytes] of this.#sizes) if (number <= last && !this.#free.has(number)) sum += bytes;
+    return sum;
+  }
+
   sizeOf(segment: number): number {
     return this.#sizes.get(segment) ?? 0;
   }
@@ -127,9 +137,9 @@ export class Segments {
     return { number, file, bytes: this.sizeOf(number) };
   }
 
-  /** Prepares the next segment before it is needed. If that fails, `take` tries again, and rejects. */
+  /** Prepares the next segment before it is needed, if it fits. If that fails, `take` tries again, and rejects. */
   prepareAhead(): void {
-    this.#prepare(SEGMENT_BYTES).catch(() => undefined);
+    if (this.#free.size > 0 || this.#fits(SEGMENT_BYTES)) this.#prepare(SEGMENT_BYTES).catch(() => undefined);
   }
 
   /** This segment holds damage without a copy: it is never removed, only renamed. */
@@ -146,7 +156,8 @@ export class Segments {
       return;
     }
     const waiting = this.#free.size + (this.#next ? 1 : 0);
-    if (waiting < FREE_MAX && this.sizeOf(segment) === SEGMENT_BYTES) this.#free.add(segment);
+    if (waiting < FREE_MAX && this.sizeOf(segment) === SEGMENT_BYTES && this.#fits(0))
+      this.#free.add(segment);
     else await this.remove(segment);
   }
 
@@ -158,11 +169,35 @@ export class Segments {
 
   /** Overwrites the segments that are used next. Do not take one meanwhile. */
   async purgeAhead(): Promise<void> {
+    await this.#freeNext();
+    for (const segment of this.#free) await overwriteAt(this.#disk, this.path(segment));
+  }
+
+  /** True if so many bytes more do not fit, and a segment is prepared or kept for later. */
+  isInTheWay(neededBytes: number): boolean {
+    return !this.#fits(neededBytes) && (this.#next !== null || this.#free.size > 0);
+  }
+
+  /** Removes such segments until so many bytes more fit. Do not take one meanwhile. */
+  async giveWay(neededBytes: number): Promise<void> {
+    if (this.isInTheWay(neededBytes)) await this.#freeNext();
+    await this.#removeFree(neededBytes);
+  }
+
+  async #freeNext(): Promise<void> {
     const next = await this.#next?.catch(() => null);
     this.#next = null;
     await next?.file.close();
     if (next) this.#free.add(next.number);
-    for (const segment of this.#free) await overwriteAt(this.#disk, this.path(segment));
+  }
+
+  /** Removes free segments until so many bytes more fit. */
+  async #removeFree(neededBytes: number): Promise<void> {
+    for (const segment of this.#free) {
+      if (this.#fits(neededBytes)) return;
+      this.#free.delete(segment);
+      await this.abandon(segment);
+    }
   }
 
   async remove(segment: number): Promise<void> {
@@ -217,6 +252,7 @@ export class Segments {
     const free = bytes === SEGMENT_BYTES && this.#free.size > 0 ? Math.max(...this.#free) : null;
     const number = free && (await this.#takeFree(free));
     if (number) return await this.#open(number, bytes, 'update');
+    await this.#removeFree(bytes);
     return await this.#open(this.#newNumber(bytes), bytes, 'create');
   }
 

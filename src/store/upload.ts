@@ -59,6 +59,7 @@ export class SpoolUpload implements Upload {
     // Only a file's last piece is no multiple of a block.
     const blockBytes = Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
     await roomMaker.makeRoom(room, blockBytes);
+    await roomMaker.keepBudget();
     // In one step, so that no other upload gets these bytes.
     room.spend(blockBytes);
     spool.grow(id, bytes);

@@ -1,4 +1,5 @@
-/** The built program with a full queue: state, status, health, metrics and log show when it is full. */
+/** The built program with a full queue: it shows, and restarts take no room. */
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { EMAIL } from '../support/api.js';
@@ -51,4 +52,44 @@ t.test('a full queue shows in state, status, health, metrics and log', needsProg
   t.equal(await daemon.end('SIGTERM'), 0);
   t.equal(roomLines(daemon).length, 2);
   t.match(roomLines(daemon)[1], /queue no longer full$/);
+});
+
+const RESTARTS = process.env.FIELDPOST_TEST_LONG === '1' ? 100 : 6;
+
+/** What the files below a directory take on the disk. */
+function bytesIn(directory: string): number {
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .reduce((sum, { parentPath, name }) => sum + 512 * statSync(join(parentPath, name)).blocks, 0);
+}
+
+t.test('restarts of a full queue take no room, and it takes urgent messages', needsProgram, async (t) => {
+  const directory = join(t.testdir(), 'state');
+  const limitBytes = 8 * 2 ** 20;
+  const env = {
+    FIELDPOST_STATE_DIR: directory,
+    FIELDPOST_MAX_SPOOL: String(limitBytes),
+    FIELDPOST_MAX_MESSAGE: '1MiB',
+    FIELDPOST_MAX_BODY: '1MiB',
+  };
+  // Nobody answers there.
+  const dead = { ...env, FIELDPOST_RELAY: 'smtp://127.0.0.1:9' };
+  const mail = (bytes: number, more = {}) => [{ ...EMAIL, plain: 'x'.repeat(bytes), ...more }];
+  let daemon = await startIn(t, dead);
+  let accepted = 0;
+  for (; (await daemon.api('messages', mail(60_000))).status === 202; accepted++);
+  let mostBytes = bytesIn(directory);
+  for (let n = 0; n < RESTARTS; n++) {
+    await daemon.end(n % 2 === 0 ? 'SIGKILL' : 'SIGTERM');
+    daemon = await startIn(t, dead);
+    const { queue } = (await daemon.api('state')).json;
+    t.equal(queue.queued + queue.sending + queue.deferred, accepted);
+    mostBytes = Math.max(mostBytes, bytesIn(directory));
+  }
+  t.equal((await daemon.api('messages', mail(60_000))).status, 429, 'it is still full');
+  for (let n = 0; n < 4; n++)
+    t.equal((await daemon.api('messages', mail(10_000, { urgent: true }))).status, 202);
+  mostBytes = Math.max(mostBytes, bytesIn(directory));
+  t.ok(mostBytes > 0.8 * limitBytes && mostBytes <= limitBytes, `${mostBytes} bytes`);
+  t.equal(await daemon.end('SIGTERM'), 0);
 });

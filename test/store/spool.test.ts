@@ -208,7 +208,8 @@ t.test('the budget', async (t) => {
     };
     await Promise.all(uploads.map((it) => t.rejects(addFile(it, endless()), { code: 'queue-full' })));
     t.ok(most <= 12 * MIB, `${most} bytes`);
-    t.ok(most > 11 * MIB, `${most} bytes`);
+    // Of 12 MiB a part is for urgent messages, and one for the journal's next segment.
+    t.ok(most > 10 * MIB, `${most} bytes`);
     await Promise.all(uploads.map((it) => it.discard()));
     t.same(await disk.list(SPOOL), []);
     await acceptWith(store, 'a', [octets(MIB)]);
