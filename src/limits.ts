@@ -145,7 +145,7 @@ export const TIDY_EVERY_MS = 30 * SECOND_MS;
 /** Content that one record of a relocation moves. */
 export const RELOCATE_RECORD_BYTES = 256 * KIB;
 /** Roughly what such a record takes for a message besides its content. */
-export const RELOCATED_EVENT_BYTES = 64;
+export const RELOCATED_EVENT_BYTES = 256;
 /** Contents that follow each other are read this many bytes at a time, */
 export const READ_AHEAD_BYTES = 64 * KIB;
 /** if at most this much (events and outcomes of other messages) lies between them. */

@@ -53,6 +53,16 @@ export function moreOf(accepted: AcceptedMessage): JsonObject | undefined {
   return unknownMembers(accepted, ACCEPTED_MEMBERS);
 }
 
+/**
+ * A message whose content has moved. Its acceptance is repeated, because the record of that goes with the old segment: then
+ * only the snapshots have it. Earlier programs wrote the id alone.
+ */
+export interface MovedMessage extends ContentSum, Partial<Omit<AcceptedMessage, keyof ContentSum>> {
+  readonly id: string;
+  readonly at?: Stamp;
+  readonly reachMs?: number;
+}
+
 /** One thing that has happened. The events of one record stand or fall together. */
 export type StoreEvent =
   /** When a boot began by the wall clock: before its first record, and again when that clock leapt or was confirmed. */
@@ -73,7 +83,7 @@ export type StoreEvent =
   | { readonly e: 'flushed' }
   | { readonly e: 'held'; readonly held: boolean }
   /** The content of these messages, copied to this record so that old segments can go. */
-  | { readonly e: 'relocated'; readonly messages: readonly (ContentSum & { readonly id: string })[] }
+  | { readonly e: 'relocated'; readonly messages: readonly MovedMessage[] }
   /** The subjects of finished messages are forgotten. */
   | { readonly e: 'purged' }
   /** The content of these failed messages is dropped. */

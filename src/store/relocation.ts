@@ -3,8 +3,8 @@
  * least half of the bytes of these segments is not needed.
  */
 import { RELOCATE_BYTES_MIN, RELOCATE_RECORD_BYTES, RELOCATED_EVENT_BYTES } from '../limits.js';
-import type { Place } from '../message/message.js';
-import type { ContentSum } from './event.js';
+import type { Message, Place } from '../message/message.js';
+import type { MovedMessage } from './event.js';
 import type { Journal } from './journal.js';
 import { sumOf } from './record.js';
 import type { Segments } from './segments.js';
@@ -52,28 +52,36 @@ function idsIn(segments: readonly number[], { messages }: State): string[] {
 /** Takes ids off the list, enough for one record, and moves those that can be read. */
 async function moveSome(moving: string[], { ledger, journal }: MoveOptions): Promise<void> {
   const contents: Buffer[] = [];
-  const messages: (ContentSum & { id: string })[] = [];
+  const messages: MovedMessage[] = [];
   let bytes = 0;
   let last = null as Place | null;
   for (let id = moving[0]; id !== undefined; id = moving[0]) {
     // Its content may be dropped meanwhile.
-    const place = ledger.state.messages.get(id)?.place ?? null;
+    const message = ledger.state.messages.get(id);
+    const place = message?.place ?? null;
     const before = messages.at(-1);
     const isCopy = before !== undefined && place?.segment === last?.segment && place?.offset === last?.offset;
     if (!isCopy && bytes >= RELOCATE_RECORD_BYTES) break;
     moving.shift();
     // The recipients of one mail share its content.
-    if (isCopy) {
-      messages.push({ ...before, id, shares: true });
+    bytes += RELOCATED_EVENT_BYTES;
+    if (isCopy && message) {
+      messages.push({ ...acceptanceOf(message), length: before.length, crc: before.crc, shares: true });
       continue;
     }
-    const content = place && (await ledger.read(place).catch(() => null));
+    const content = message && place && (await ledger.read(place).catch(() => null));
     if (!content) continue;
     last = place;
     contents.push(content);
-    messages.push({ id, ...sumOf(content) });
+    messages.push({ ...acceptanceOf(message), ...sumOf(content) });
     bytes += content.length;
   }
   if (messages.length > 0)
     await journal.append({ events: [{ e: 'relocated', messages }], contents }, 'synced');
+}
+
+function acceptanceOf({ id, type, destination, from, subject, attachments, ...message }: Message) {
+  const { extras, accepted: at, reachMs, more } = message;
+  const common = { id, type, destination, from, subject, attachments, at, reachMs };
+  return { ...more, ...common, ...(extras && { extras }) };
 }

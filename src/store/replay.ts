@@ -4,11 +4,11 @@
  */
 import { distrust } from '../destinations/book.js';
 import { SEGMENT_BYTES } from '../limits.js';
-import { isFinal, isUnderstood, type Stamp } from '../message/message.js';
+import { isFinal, isUnderstood, type Place, type Stamp } from '../message/message.js';
 import type { Log } from '../system/log.js';
 import type { Aside } from './aside.js';
 import { type Damaged, UNREADABLE } from './damaged.js';
-import type { Position } from './event.js';
+import type { MovedMessage, Position, StoreEvent } from './event.js';
 import { FORMAT, type Format, formatText, isForeign, isNewer } from './format.js';
 import type { Known } from './message-table.js';
 import { type Pieces, READINGS_MAX, readStretch } from './pieces.js';
@@ -25,7 +25,7 @@ import {
 } from './recovery.js';
 import type { Segments } from './segments.js';
 import type { FoundSnapshots } from './snapshot.js';
-import { apply, type State } from './state.js';
+import { accept, apply, type State } from './state.js';
 
 /** After a gap in the history no message is sent by itself, because it may have been sent in the gap. */
 export const UNKNOWN_OUTCOME = 'outcome unknown after storage damage';
@@ -33,6 +33,9 @@ const UNKNOWN_TO_US = 'outcome unknown: a newer version has used the store since
 const NOT_UNDERSTOOD = 'of a newer version: this one does not know such messages';
 
 const FIRST_LINE_BYTES = 512;
+
+/** The place of a record without contents. */
+const NOWHERE: Position = { segment: 0, offset: 0 };
 
 /** The last segment of a history without damage, and what must be written there before the next record. */
 export interface Resumable {
@@ -57,8 +60,10 @@ export interface Replayed {
   readonly damagedPieces: number;
   /** True if a part of the history behind the snapshot is missing. */
   readonly gap: boolean;
-  /** How many messages failed because of the gap. */
+  /** How many messages failed because of the gap, or because the record of their acceptance is lost. */
   readonly heldBack: number;
+  /** Contents whose message is unknown. */
+  readonly nameless: number;
   /** A newer major version has gone on from here. Its files are put aside, and not read. */
   readonly overtaken: boolean;
   /** The newest version that was read, if it is newer than this program's. */
@@ -96,17 +101,64 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   const { segments, state, current, now } = options;
   const damage: Damage = { isAny: current.state === 'bad', pieces: 0 };
   const history = await findHistory(options, damage);
-  const walked = await walk(options, history.stretches, damage);
+  const moved = new Moved(state);
+  const walked = await walk(options, history.stretches, damage, moved);
   // Bytes that cannot be read now may be readable later.
   for (const segment of options.damaged.unreadSegments) segments.keepWhole(segment);
   const overtaken = current.state === 'newer' || [...segments.newer].some((n) => n >= state.through.segment);
   const gap = !history.isWhole || overtaken;
-  if (damage.isAny || damage.pieces > 0 || gap) distrust(state.book, gap);
-  const notUnderstood = fail(state, now, NOT_UNDERSTOOD, (message) => !isUnderstood(message));
+  const isDamaged = damage.isAny || damage.pieces > 0 || gap;
+  if (isDamaged) distrust(state.book, gap);
   const reason = overtaken ? UNKNOWN_TO_US : UNKNOWN_OUTCOME;
-  const heldBack = gap ? fail(state, now, reason, () => true) : 0;
+  const { found, nameless } = isDamaged ? moved.accept(now, reason) : { found: 0, nameless: 0 };
+  const notUnderstood = fail(state, now, NOT_UNDERSTOOD, (message) => !isUnderstood(message));
+  const heldBack = found + (gap ? fail(state, now, reason, () => true) : 0);
   const newest = newestOf(history.formats);
-  return { ...walked, damagedPieces: damage.pieces, gap, heldBack, overtaken, newest, notUnderstood };
+  return {
+    ...{ ...walked, damagedPieces: damage.pieces, gap, heldBack },
+    ...{ nameless, overtaken, newest, notUnderstood },
+  };
+}
+
+/**
+ * Messages that only a relocation names. Where nothing is damaged they had ended before they were moved. Else the record of
+ * their acceptance may be lost.
+ */
+class Moved {
+  readonly #state: State;
+  readonly #unknown = new Map<string, { readonly moved: MovedMessage; readonly place: Place }>();
+  readonly #ended = new Set<string>();
+
+  constructor(state: State) {
+    this.#state = state;
+  }
+
+  /** Applies a record. */
+  apply(events: readonly StoreEvent[], contentsAt: Position): void {
+    apply(this.#state, events, contentsAt, (moved, place) => this.#unknown.set(moved.id, { moved, place }));
+    for (const event of events) {
+      if (event.e === 'sent' || event.e === 'expired' || event.e === 'cancelled') this.#ended.add(event.id);
+      if (event.e === 'dropped') for (const id of event.ids) this.#ended.add(id);
+    }
+  }
+
+  /** Takes them as failed. `nameless`: an earlier program wrote the id alone. */
+  accept(now: Stamp, reply: string): { readonly found: number; readonly nameless: number } {
+    const state = this.#state;
+    let [found, nameless] = [0, 0];
+    for (const [id, { moved, place }] of this.#unknown) {
+      const { type, destination, at, reachMs = 0, ...rest } = moved;
+      if (this.#ended.has(id) || state.messages.get(id)) continue;
+      if (type === undefined || destination === undefined || at === undefined) {
+        nameless++;
+        continue;
+      }
+      accept(state, { ...rest, type, destination }, { at, reachMs }, place);
+      apply(state, [{ e: 'failed', id, attempts: 0, at: now, reply }], NOWHERE);
+      found++;
+    }
+    return { found, nameless };
+  }
 }
 
 /** Chooses where history begins, and puts newer or damaged snapshots and segments aside. Finds the store id. */
@@ -150,6 +202,7 @@ async function walk(
   { segments, damaged, state }: ReplayOptions,
   stretches: readonly Stretch[],
   damage: Damage,
+  moved: Moved,
 ): Promise<Pick<Replayed, 'follows' | 'unproven' | 'bytes' | 'resumable'>> {
   const base = state.through.segment;
   let follows: Follows = { segment: base, upTo: state.through.offset };
@@ -166,7 +219,7 @@ async function walk(
       unproven = [];
     }
     for (const { offset, record } of valid) {
-      apply(state, record.events, { segment: stretch.segment, offset: offset + CONTENTS_OFFSET });
+      moved.apply(record.events, { segment: stretch.segment, offset: offset + CONTENTS_OFFSET });
       if (offset >= provenTo && record.events.length > 0) unproven.push(copyOf(record));
     }
     // Unreadable bytes may have held a promise.
@@ -285,7 +338,7 @@ function isUntouched({ bytes, unreadable }: Pieces, segment: number): boolean {
 function fail(state: State, now: Stamp, reply: string, which: (known: Known) => boolean): number {
   const messages = [...state.messages.select((known) => !isFinal(known.status) && which(known))];
   for (const { id, attempts } of messages)
-    apply(state, [{ e: 'failed', id, attempts, at: now, reply }], { segment: 0, offset: 0 });
+    apply(state, [{ e: 'failed', id, attempts, at: now, reply }], NOWHERE);
   return messages.length;
 }
 
@@ -296,10 +349,10 @@ function copyOf({ events, contents }: JournalRecord): JournalRecord {
 
 /** Logs what a start found. False if a checkpoint must follow, so that the next start does not find it again. */
 export function tellOf(replayed: Replayed, { unknownEvents }: State, log: Log, copies: string): boolean {
-  const { damagedPieces, gap, heldBack, overtaken, newest, notUnderstood } = replayed;
+  const { damagedPieces, gap, heldBack, nameless, overtaken, newest, notUnderstood } = replayed;
   if (overtaken) log.error('newer store put aside', { heldBack });
   if (damagedPieces > 0 || (gap && !overtaken))
-    log.error('store damaged', { pieces: damagedPieces, heldBack, copies });
+    log.error('store damaged', { pieces: damagedPieces, heldBack, nameless: nameless || undefined, copies });
   if (newest !== null || unknownEvents.length > 0 || notUnderstood > 0) {
     const format = newest ?? formatText(FORMAT);
     log.warn('store of a newer version', { format, unknownEvents: unknownEvents.length, notUnderstood });

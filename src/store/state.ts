@@ -4,7 +4,14 @@
 import { applyBook, type Book, emptyBook, isBookEvent } from '../destinations/book.js';
 import type { JsonObject } from '../json.js';
 import { type Boot, isFinal, type Message, type Place, type Sender, type Stamp } from '../message/message.js';
-import { type AcceptedMessage, type ContentSum, moreOf, type Position, type StoreEvent } from './event.js';
+import {
+  type AcceptedMessage,
+  type ContentSum,
+  type MovedMessage,
+  moreOf,
+  type Position,
+  type StoreEvent,
+} from './event.js';
 import { counterOf } from './ids.js';
 import { insertKey } from './keys.js';
 import { clearSubjects, forgetSurplus, insertRow, messagesOf, moveTo } from './lists.js';
@@ -90,8 +97,16 @@ export function emptyState(bounds: Bounds): State {
   };
 }
 
-/** Applies the events of one record. `contentsAt` is where the record's first content begins. */
-export function apply(state: State, events: readonly StoreEvent[], contentsAt: Position): void {
+/**
+ * Applies the events of one record. `contentsAt` is where the record's first content begins. `onUnknown` gets the moved
+ * messages that the state does not know.
+ */
+export function apply(
+  state: State,
+  events: readonly StoreEvent[],
+  contentsAt: Position,
+  onUnknown?: OnUnknown,
+): void {
   let at = contentsAt.offset;
   let place: Place | null = null;
   const nextPlace = ({ length, crc, shares }: ContentSum): Place => {
@@ -100,14 +115,16 @@ export function apply(state: State, events: readonly StoreEvent[], contentsAt: P
     at += length + 1;
     return place;
   };
-  for (const event of events) applyOne(state, event, nextPlace);
+  for (const event of events) applyOne(state, event, nextPlace, onUnknown);
 }
+
+type OnUnknown = (moved: MovedMessage, place: Place) => void;
 
 type NextPlace = (sum: ContentSum) => Place;
 type EventOf<Kind extends StoreEvent['e']> = Extract<StoreEvent, { e: Kind }>;
 type OutcomeEvent = EventOf<'deferred' | 'sent' | 'failed' | 'expired'>;
 
-function applyOne(state: State, event: StoreEvent, nextPlace: NextPlace): void {
+function applyOne(state: State, event: StoreEvent, nextPlace: NextPlace, onUnknown?: OnUnknown): void {
   switch (event.e) {
     case 'boot':
       state.boots.set(event.boot, { startMs: event.startMs, confirmed: event.confirmed ?? false });
@@ -120,6 +137,7 @@ function applyOne(state: State, event: StoreEvent, nextPlace: NextPlace): void {
         const place = nextPlace(moved);
         const message = state.messages.get(moved.id);
         if (message?.place) setPlace(state, message, place);
+        if (!message) onUnknown?.(moved, place);
       }
       return;
     case 'deferred':
@@ -162,7 +180,8 @@ function applyAccepted(state: State, event: EventOf<'accepted'>, nextPlace: Next
   if (key !== undefined) insertKey(state, key, { hash, ids: messages.map(({ id }) => id), at });
 }
 
-function accept(
+/** Adds a message that is accepted at this place. */
+export function accept(
   state: State,
   accepted: AcceptedMessage,
   { at, reachMs }: { at: Stamp; reachMs: number },
