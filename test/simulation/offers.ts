@@ -3,6 +3,7 @@
  * soon, and whether a message had to expire or fail. Used by watch.ts, world.ts and programs.ts.
  */
 import type { Envelope } from '../../src/delivery/smtp/envelope.js';
+import { PAUSES } from '../../src/delivery/smtp/refusal.js';
 import type { Ending } from '../../src/delivery/smtp/reply.js';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { tokenOf } from './mail.js';
@@ -43,6 +44,8 @@ export class Offers implements RelayWatcher {
   readonly #courses = new Map<string, Course>();
   /** Emails that no relay was offered yet, in the order in which they were posted. */
   readonly #fresh = new Set<Posted>();
+  /** The last answer of a relay was a refusal of this device: the pauses get longer. */
+  #isRefusedAtAll = false;
   /** How many calls have failed since then. */
   #stormMs = 0;
   #calls = 0;
@@ -74,6 +77,7 @@ export class Offers implements RelayWatcher {
   /** The device's process has ended: its last records may be lost. */
   ended(): void {
     this.#reach.ended();
+    this.#isRefusedAtAll = false;
     for (const course of this.#courses.values()) {
       course.isOver = false;
       course.notBeforeMs = 0;
@@ -160,6 +164,7 @@ export class Offers implements RelayWatcher {
     // A relay that refuses all mail counts as unreachable.
     if (code === 421 || enhanced === '5.7.1' || enhanced?.[2] === '3') this.#reach.missed();
     if (code < 300 && isRecorded) this.#reach.recorded();
+    this.#isRefusedAtAll = code >= 500 && enhanced === '5.7.1';
     if (code >= 500 && enhanced !== '5.7.1') course.isRefused = true;
     if (code < 400 || code >= 500) return;
     const isItsOwn = ending.phase === 'rcpt';
@@ -233,7 +238,8 @@ export class Offers implements RelayWatcher {
     const { mailMs, shortMs } = watch.weather;
     const open = this.#world.posted(isDue);
     const eachMs = swarm.mailMs + 3 * swarm.syncMs + SECOND_MS;
-    const triesMs = live.backoffMaxMs + 2 * (live.relays.length + 1) * live.smtpTimeoutMs + 5 * MINUTE_MS;
+    const pauseMs = this.#isRefusedAtAll ? Math.max(live.backoffMaxMs, PAUSES.maxMs) : live.backoffMaxMs;
+    const triesMs = pauseMs + 2 * (live.relays.length + 1) * live.smtpTimeoutMs + 5 * MINUTE_MS;
     const againMs = live.retryMaxMs * (1 + SPREAD);
     // A cloud may have asked for an hour with Retry-After.
     const linkMs = HOUR_MS + againMs + 3 * live.heartbeatMs;

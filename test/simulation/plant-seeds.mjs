@@ -30,7 +30,6 @@ export const SEEDS = {
   'sessions-leak': 1,
   'files-leak': 3,
   'wrong-weight': 3,
-  'segments-kept': 11,
   'forgotten-wish': 12,
   'forgotten-link-wish': 18,
   'starved-sync': 10,
