@@ -2,6 +2,7 @@
  * The composition root of the daemon: builds everything, starts it in order and stops it in reverse.
  */
 import { createApi } from './api/server.js';
+import { clearTextAdvice } from './config/advice.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
 import { addressOf } from './config/endpoints.js';
@@ -141,6 +142,8 @@ async function start(parts: Parts): Promise<Daemon> {
     await smtp?.close();
     throw error;
   }
+  warnOfHanded(parts, 'listen', listeners.addresses);
+  warnOfHanded(parts, 'smtpListen', smtp?.addresses ?? []);
   delivery.start();
   cloud?.start(delivery);
   const isOffline = () => isRelayDown(delivery.relayView().state) || cloud?.link.isOnline === false;
@@ -195,6 +198,17 @@ function openApi({ live, system, api }: Parts): Promise<Listeners> {
     makeServer,
     system.handed?.filter(({ use }) => use !== 'smtp'),
   );
+}
+
+/** Warns of sockets of systemd that need TLS: the check of the settings does not know them. */
+function warnOfHanded(
+  { live, system }: Parts,
+  door: 'listen' | 'smtpListen',
+  opened: readonly ListenConfig[],
+): void {
+  const known = live[door].map(addressOf);
+  const handed = opened.filter((one) => !known.includes(addressOf(one)));
+  for (const warning of clearTextAdvice(door, handed, live)) system.log.warn('configuration', { warning });
 }
 
 /** True if the device reports to another cloud, under another name, or to none. */

@@ -22,7 +22,7 @@ import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
 import { pause, systemClock } from './system/clock.js';
 import { createConnect } from './system/connect.js';
-import { fileSystemBytes, listNames, readText, stdinKind, systemDisk } from './system/disk.js';
+import { fileSystemBytes, listNames, modeOf, readText, stdinKind, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log } from './system/log.js';
 import { machineNames, machineNow } from './system/machine.js';
@@ -127,7 +127,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
 }
 
 function parse(env: Environment, accepted: ReadonlySet<string>) {
-  return parseConfig(env, readText, { hostname: hostname() }, accepted);
+  return parseConfig(env, readText, { hostname: hostname(), modeOf }, accepted);
 }
 
 function createSystem(running: Readonly<Running>): System {
@@ -250,6 +250,7 @@ async function main(): Promise<never> {
     stdin: () => process.stdin,
     stdinKind,
     read: readText,
+    modeOf,
     list: listNames,
     open: (path) => systemDisk().open(path, 'read'),
     scratch: () => openScratch(systemDisk(), tmpdir()),

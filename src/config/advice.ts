@@ -1,11 +1,57 @@
 /**
- * Warnings about good settings with which messages are not accepted or do not arrive. Pure.
+ * Warnings about good settings with which messages are not accepted or do not arrive, or with which others can learn a
+ * token. Pure.
  */
-import type { Config } from '../config.js';
+import type { Config, ListenConfig } from '../config.js';
 import { JOURNAL_BYTES_MIN } from '../limits.js';
 import { domainOf } from '../message/address.js';
 import { bytesInWords } from '../sizes.js';
+import { needsToken } from './consistency.js';
+import { showListener } from './endpoints.js';
 import { senderOf } from './names.js';
+import { SETTINGS } from './settings.js';
+
+/** 16 random letters and digits take longer to guess than the device lives. */
+const TOKEN_CHARS_MIN = 16;
+
+/** The settings of listeners that may have no TLS. */
+type Door = 'listen' | 'smtpListen' | 'cloudServerListen';
+
+/** A sentence for each setting whose tokens can be guessed, and for each listener that shows them to the network. */
+export function tokenAdvice(config: Config): readonly string[] {
+  const { apiToken, sendToken, cloudKey, cloudServerKeys } = config;
+  const tokens = {
+    apiToken: [apiToken],
+    sendToken: [sendToken],
+    cloudKey: [cloudKey],
+    cloudServerKeys: [...(cloudServerKeys?.values() ?? [])].flat(),
+  };
+  const advice = Object.entries(tokens)
+    .filter(([, list]) => list.some((token) => token !== null && token.length < TOKEN_CHARS_MIN))
+    .map(([member]) => {
+      const { key } = SETTINGS[member as keyof typeof tokens];
+      return `${key} gives a token of fewer than ${TOKEN_CHARS_MIN} characters, which can be guessed: make one with openssl rand -hex 16`;
+    });
+  for (const door of ['listen', 'smtpListen', 'cloudServerListen'] as const)
+    advice.push(...clearTextAdvice(door, config[door], config));
+  return advice;
+}
+
+/** A sentence for each of these listeners over which tokens travel in clear text between devices. */
+export function clearTextAdvice(
+  door: Door,
+  listeners: readonly ListenConfig[],
+  { smtpCert }: Pick<Config, 'smtpCert'>,
+): readonly string[] {
+  if (door === 'smtpListen' && smtpCert !== null) return [];
+  const remedy =
+    door === 'smtpListen'
+      ? `set ${SETTINGS.smtpCert.key}`
+      : 'listen on loopback, behind a reverse proxy with TLS';
+  return listeners
+    .filter(needsToken)
+    .map((one) => `tokens travel to ${showListener(one)} (${SETTINGS[door].key}) in clear text: ${remedy}`);
+}
 
 /** What keeps mails from arriving: a sentence for each, with the setting to mend. */
 export function mailAdvice(config: Pick<Config, 'relays' | 'from'>, hostname: string): readonly string[] {

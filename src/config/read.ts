@@ -1,21 +1,25 @@
 /**
  * Reads the value of every setting from the environment and the files that it names.
  */
-import type { Environment, ReadText } from '../config.js';
+import type { Environment, ModeOf, ReadText } from '../config.js';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import type { Findings } from './findings.js';
 import type { Row } from './row.js';
 import { ROWS, SECRET_BY_KEY, type Values } from './settings.js';
-import { type Kind, refuse, type TextKind } from './values.js';
+import { type Kind, refuse, secretPath, type TextKind } from './values.js';
 
 interface Source {
   readonly env: Environment;
   readonly read: ReadText;
+  readonly modeOf: ModeOf;
   readonly findings: Findings;
 }
 
 /** fieldpost.service gives this in place of a missing credential. No token or key has a blank in it. */
 const NOT_GIVEN = '(not given)';
+
+/** Writing by the group, anything by others. The group may read: it may be that of the service. */
+const OPEN_BITS = 0o027;
 
 /** Every value. A bad one is reported and replaced by its default, so that the others can be checked. */
 export function readValues(source: Source): Values {
@@ -31,9 +35,12 @@ function settingOf(row: Row<unknown>, source: Source): unknown {
   if (row.credential !== null) return secretOf(row, source);
   if (file === null) {
     const value = inKey(key, { ...kind, allowed }, source);
+    // Its program reads the file itself, later.
+    if (row.kind === secretPath && value !== null) lookAt(key, String(value), source);
     return value === null && fallback !== null ? kind.parse(fallback) : value;
   }
   const path = inKey(key, file, source);
+  if (row.isSecret && path !== null) lookAt(key, path, source);
   return path === null ? null : inFile(key, path, kind, source);
 }
 
@@ -61,6 +68,15 @@ function inFile<T>(key: string, path: string, kind: TextKind<T>, { read, finding
   }
 }
 
+/** Warns of a file with a secret that other users can read or write. Credentials of systemd are guarded by it. */
+function lookAt(key: string, path: string, { env, modeOf, findings }: Source): void {
+  const { CREDENTIALS_DIRECTORY: credentials } = env;
+  if ((modeOf(path) & OPEN_BITS) === 0 || (credentials && path.startsWith(`${credentials}/`))) return;
+  findings.warnings.push(
+    `other users can read or write the file ${path} (${key}): chmod g-w,o-rwx, and take a new secret if others may have read it`,
+  );
+}
+
 /** The secret in KEY (with a warning), else in the file of KEY_FILE, else in the systemd credential. */
 function secretOf({ key, kind, allowed, file, credential }: Row<unknown>, source: Source): unknown {
   const { env, findings } = source;
@@ -74,7 +90,10 @@ function secretOf({ key, kind, allowed, file, credential }: Row<unknown>, source
     );
     return direct;
   }
-  if (path !== null) return inFile(fileKey, path, kind, source);
+  if (path !== null) {
+    lookAt(fileKey, path, source);
+    return inFile(fileKey, path, kind, source);
+  }
   const ofSystemd = `${env.CREDENTIALS_DIRECTORY ?? ''}/${credential}`;
   if (!env.CREDENTIALS_DIRECTORY || findings.isBad(fileKey) || !isGiven(ofSystemd, source)) return null;
   return inFile(fileKey, ofSystemd, kind, source);

@@ -14,6 +14,7 @@ import {
   readdirSync,
   readFileSync,
   type Stats,
+  statSync,
   write,
 } from 'node:fs';
 import { access, lstat, mkdir, readdir, rename, stat, statfs, unlink } from 'node:fs/promises';
@@ -262,6 +263,15 @@ function called<T>(call: (done: Done<T>) => void): Promise<T> {
 /** Reads a small text file at the start. Throws what node:fs throws. */
 export function readText(path: string | URL): string {
   return readFileSync(path, 'utf8');
+}
+
+/** The mode of a file, links followed; 0 if it is not known. */
+export function modeOf(path: string): number {
+  try {
+    return statSync(path).mode;
+  } catch {
+    return 0;
+  }
 }
 
 /** The names in a directory, at once. */

@@ -47,10 +47,10 @@ async function activator(t: Test, sockets: readonly string[], env: Record<string
   };
   return {
     addresses,
-    /** The line in which the daemon says that it has started, or why not. */
-    start() {
+    /** The first such line: by default in which the daemon says that it has started, or why not. */
+    start(pattern = /started|cannot start/) {
       child.stdin.write('start\n');
-      return lineWith(/started|cannot start/);
+      return lineWith(pattern);
     },
     async stop() {
       child.stdin.write('stop\n');
@@ -98,6 +98,13 @@ test('a socket of fieldpost-smtp.socket is for SMTP, and leaves the API its defa
   });
   t.match(await exposed.start(), /cannot start .* handed over by systemd for SMTP, .* needs a token/);
   t.equal(await exposed.stop(), 78);
+  const inClear = await activator(t, ['0.0.0.0'], {
+    LISTEN_FDNAMES: 'smtp',
+    FIELDPOST_LISTEN: '127.0.0.1:0',
+    FIELDPOST_API_TOKEN: 'a-long-random-token',
+  });
+  t.match(await inClear.start(/tokens travel|cannot start/), /:\d+ \(FIELDPOST_SMTP_LISTEN\) in clear text/);
+  await inClear.stop();
 });
 
 test('the addresses of FIELDPOST_LISTEN are opened as well', options, async (t) => {
@@ -119,7 +126,8 @@ test('a socket that others can reach needs a token', options, async (t) => {
   t.match(await refused.start(), /cannot start .*0\.0\.0\.0:\d+, handed over by systemd, .* needs a token/);
   t.equal(await refused.stop(), 78, 'a setting is wrong: not to be tried again');
   const guarded = await activator(t, ['0.0.0.0'], { FIELDPOST_API_TOKEN: 'secret' });
-  await guarded.start();
+  const warning = /configuration warning="tokens travel to 0\.0\.0\.0:\d+ \(FIELDPOST_LISTEN\) in clear text/;
+  t.match(await guarded.start(/tokens travel|cannot start/), warning);
   t.equal(await healthOf({ host: '127.0.0.1', port: Number(guarded.addresses[0]) }), 200);
   t.equal(await guarded.stop(), 0);
 });
