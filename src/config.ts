@@ -2,7 +2,7 @@
  * The configuration: makes one complete Config of the environment, or lists everything that is wrong with it. The table of
  * settings is in config/.
  */
-import { tokenAdvice } from './config/advice.js';
+import { ownerAdvice, tokenAdvice } from './config/advice.js';
 import { checkTogether } from './config/consistency.js';
 import { completeRelay, showRelay } from './config/endpoints.js';
 import { Findings } from './config/findings.js';
@@ -73,23 +73,24 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** Reads a text file; throws what node:fs throws. */
 export type ReadText = (path: string) => string;
 
-/** The mode of a file, links followed; 0 if it is not known. */
-export type ModeOf = (path: string) => number;
+/** The owner and the mode of what stands at a path, links followed; null if that is not known. */
+export type StatOf = (path: string) => { readonly uid: number; readonly mode: number } | null;
 
 /**
- * The configuration in `env`, or all of its problems. `read` reads the files with secrets and certificates, and `modeOf`
+ * The configuration in `env`, or all of its problems. `read` reads the files with secrets and certificates, and `statOf`
  * tells who else may do that. An empty key counts as not set. An unknown key is a problem. It is only a warning if it is in `accepted`, because a newer version
  * has run with it on this device.
  */
 export function parseConfig(
   env: Environment,
   read: ReadText,
-  device: { readonly hostname: string; readonly modeOf?: ModeOf },
+  device: { readonly hostname: string; readonly statOf?: StatOf },
   accepted: ReadonlySet<string> = new Set(),
 ): ParsedConfig {
+  const { statOf = () => null } = device;
   const findings = new Findings(env, accepted);
   const inPlace = { ...env, FIELDPOST_STATE_DIR: namedStateDirectory(env) };
-  const values = readValues({ env: inPlace, read, modeOf: device.modeOf ?? (() => 0), findings });
+  const values = readValues({ env: inPlace, read, statOf, findings });
   const config: Config = {
     ...values,
     relays: (values.relayUrls ?? []).map((url) => completeRelay(url, values.relayUser)),
@@ -104,7 +105,7 @@ export function parseConfig(
   };
   checkHostname(config, device.hostname, findings);
   checkTogether(config, findings);
-  findings.warnings.push(...tokenAdvice(config));
+  findings.warnings.push(...tokenAdvice(config), ...ownerAdvice(config, statOf));
   const { problems, warnings } = findings;
   return problems.length > 0 ? { problems } : { config, warnings };
 }

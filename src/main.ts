@@ -7,7 +7,13 @@ import about from '../package.json' with { type: 'json' };
 import { runCommand, wordsOfCall } from './cli/cli.js';
 import { EXIT, type ServiceName, type Settings } from './cli/command.js';
 import { addressOf } from './config/endpoints.js';
-import { type Config, type Environment, namedStateDirectory, parseConfig } from './config.js';
+import {
+  type Config,
+  type Environment,
+  type ListenConfig,
+  namedStateDirectory,
+  parseConfig,
+} from './config.js';
 import type { Herald } from './daemon/herald.js';
 import { LastSettings } from './daemon/last-settings.js';
 import { tokenSources } from './daemon/relay-tokens.js';
@@ -22,14 +28,14 @@ import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
 import { pause, systemClock } from './system/clock.js';
 import { createConnect } from './system/connect.js';
-import { fileSystemBytes, listNames, modeOf, readText, stdinKind, systemDisk } from './system/disk.js';
+import { fileSystemBytes, listNames, readText, statOf, stdinKind, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log } from './system/log.js';
 import { machineNames, machineNow } from './system/machine.js';
 import { garbageCollector, keepHeapSmall, memoryLimit, youngGenerationCap } from './system/memory.js';
 import { watchNetwork } from './system/network-watch.js';
 import { writeNew } from './system/new-file.js';
-import { peerUid } from './system/peer.js';
+import { listenerUids, peerUid } from './system/peer.js';
 import { outputOf } from './system/program.js';
 import { openRandom } from './system/random.js';
 import { answerReload } from './system/reload-answer.js';
@@ -49,6 +55,12 @@ const DEV_SETTINGS: Environment = {
   FIELDPOST_CLOUD_SERVER_DELAY: '15s',
   FIELDPOST_CLOUD_SERVER_STOP_DELAY: '60s',
 };
+
+/** The sockets of the systemd units. */
+const SOCKETS: readonly ListenConfig[] = [
+  { kind: 'unix', path: '/run/fieldpost/send.sock', sendOnly: true },
+  { kind: 'unix', path: '/run/fieldpost/api.sock' },
+];
 
 /** The port of the inbox of `fieldpost dev`, next to those of the local API and the reference cloud. */
 const INBOX_PORT = 43790;
@@ -127,7 +139,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
 }
 
 function parse(env: Environment, accepted: ReadonlySet<string>) {
-  return parseConfig(env, readText, { hostname: hostname(), modeOf }, accepted);
+  return parseConfig(env, readText, { hostname: hostname(), statOf }, accepted);
 }
 
 function createSystem(running: Readonly<Running>): System {
@@ -250,7 +262,9 @@ async function main(): Promise<never> {
     stdin: () => process.stdin,
     stdinKind,
     read: readText,
-    modeOf,
+    statOf,
+    listenerUids,
+    sockets: SOCKETS,
     list: listNames,
     open: (path) => systemDisk().open(path, 'read'),
     scratch: () => openScratch(systemDisk(), tmpdir()),

@@ -4,12 +4,19 @@
 import { Buffer } from 'node:buffer';
 import { type ClientRequest, request } from 'node:http';
 import { showListener } from '../config/endpoints.js';
-import { type Environment, formatProblem, type ListenConfig, parseConfig } from '../config.js';
+import {
+  type Environment,
+  formatProblem,
+  type ListenConfig,
+  namedStateDirectory,
+  parseConfig,
+} from '../config.js';
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { jsonIn, problemWords } from '../http/answer.js';
 import { isJsonObject } from '../json.js';
 import { MIB, SECOND_MS } from '../limits.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
+import { STATE_DIRECTORY } from './environment.js';
 
 /** The daemon's answer to a successful call. */
 export interface Answer {
@@ -47,8 +54,8 @@ const ANSWER_BYTES_MAX = 16 * MIB;
 // The settings that say how to reach the daemon. A fault in any other setting does not matter here.
 const KEYS = ['FIELDPOST_LISTEN', 'FIELDPOST_API_TOKEN', 'FIELDPOST_API_TOKEN_FILE', 'CREDENTIALS_DIRECTORY'];
 
-/** The socket of fieldpost.socket, for operators. */
-export const API_SOCKET: ListenConfig = { kind: 'unix', path: '/run/fieldpost/api.sock' };
+/** A call that may send only, or one that needs an operator's access. */
+export type Purpose = 'send' | 'operate';
 
 /** A call without success. */
 export class CallError extends CommandError {
@@ -77,44 +84,88 @@ export function connect(env: Environment, context: CommandContext): Call {
   if ('problems' in parsed)
     throw new CommandError(EXIT.config, parsed.problems.map(formatProblem).join('\n'));
   const { listen, apiToken } = parsed.config;
-  // Over a socket for sending only, most commands are forbidden.
-  const isOpen = (one: ListenConfig) => one.kind === 'tcp' || !one.sendOnly;
-  const listener = listen.find(isOpen) ?? listen[0];
-  if (listener === undefined) throw new CommandError(EXIT.config, 'FIELDPOST_LISTEN names no listener');
-  const first = callOn(listener, apiToken, context);
-  if (apiToken !== null || listener.kind !== 'tcp') return first;
-  const sockets = [
-    ...listen.filter((one) => one.kind === 'unix' && isOpen(one)),
-    ...(context.ofService ? [API_SOCKET] : []),
-  ];
-  return withoutToken(
-    first,
-    sockets.map((one) => callOn(one, null, context)),
-  );
-}
-
-/** `first`; if that asks for a token, the sockets, which need none. The token is not missed if one of them answers. */
-function withoutToken(first: Call, sockets: readonly Call[]): Call {
+  const listeners = [...(context.ofService ? context.sockets : []), ...listen];
+  const ways = waysOver(listeners, 'operate', apiToken, { ...context, env });
   return async (...request) => {
-    try {
-      return await first(...request);
-    } catch (refusal) {
-      if (!(refusal instanceof CallError) || refusal.status !== 401) throw refusal;
-      for (const call of sockets) {
-        try {
-          return await call(...request);
-        } catch (error) {
-          if (!(error instanceof CallError) || error.status !== 0) throw error;
-        }
-      }
-      throw refusal;
-    }
+    const { answer, faults } = await callFirst(ways, request, isAway);
+    if (answer !== null) return answer;
+    const [first = new CommandError(EXIT.config, 'FIELDPOST_LISTEN names no listener'), ...rest] = faults;
+    throw rest.reduce((most, fault) => (weightOf(fault) > weightOf(most) ? fault : most), first);
   };
 }
 
-/** A function that calls the daemon on this listener. */
-export function callOn(listener: ListenConfig, token: string | null, context: CommandContext): Call {
-  return (method, path, content = {}) => call(listener, token, context, method, path, content);
+/** How much a fault tells: most what the daemon has answered, least that there is no socket. */
+function weightOf(fault: CommandError): number {
+  const { status = 0, code = '' } = fault as Partial<CallError>;
+  return status !== 0 ? 3 : code === 'ENOENT' ? 0 : code === 'ECONNREFUSED' ? 1 : 2;
+}
+
+/** True if nobody answers there, or if this user may not use that way: another one may be better. */
+function isAway(fault: CallError): boolean {
+  return isShut(fault) || (fault.status === 0 && ['ECONNREFUSED', 'ENOENT'].includes(fault.code));
+}
+
+/** True if this user may not use that way, or another program has taken it. */
+export function isShut({ status, code }: CallError): boolean {
+  if (status === 0) return ['', 'EACCES', 'EPERM'].includes(code);
+  return status === 401 || status === 403;
+}
+
+/** The ways to the daemon. Unix sockets go first: they need no token, and wait for a daemon that restarts. */
+export function waysOver(
+  listeners: readonly ListenConfig[],
+  purpose: Purpose,
+  token: string | null,
+  context: CommandContext,
+): readonly Call[] {
+  const rank = (one: ListenConfig) => {
+    if (one.kind === 'unix' && one.sendOnly) return purpose === 'send' ? 0 : 3;
+    return one.kind === 'unix' ? 1 : 2;
+  };
+  return [...listeners]
+    .sort((a, b) => rank(a) - rank(b))
+    .map((one) => async (method, path, content = {}) => {
+      // Whoever has made a unix socket, its mode is its guard.
+      const shown = one.kind === 'tcp' ? token : null;
+      if (one.kind === 'tcp' && shown !== null) await refuseStranger(one, context);
+      return await call(one, shown, context, method, path, content);
+    });
+}
+
+/** The answer over the first way that works, or null. `faults`: those of the ways before; any but `isNext` is thrown. */
+export async function callFirst(
+  ways: readonly Call[],
+  request: Parameters<Call>,
+  isNext: (fault: CallError) => boolean,
+): Promise<{ readonly answer: Answer | null; readonly faults: readonly CallError[] }> {
+  const faults: CallError[] = [];
+  for (const call of ways) {
+    try {
+      return { answer: await call(...request), faults };
+    } catch (error) {
+      if (!(error instanceof CallError) || !isNext(error)) throw error;
+      faults.push(error);
+    }
+  }
+  return { answer: null, faults };
+}
+
+/** Throws if the program that listens there is not of root, of the service, or of this user. It would learn the token. */
+async function refuseStranger(
+  listener: ListenConfig & { kind: 'tcp' },
+  { env, listenerUids, statOf }: CommandContext,
+): Promise<void> {
+  const own = statOf?.('/proc/self');
+  if (listenerUids === undefined || statOf === undefined || !own) return;
+  // A relative directory may be anybody's.
+  const named = [namedStateDirectory(env), STATE_DIRECTORY].filter((path) => path.startsWith('/'));
+  const trusted = [0, own.uid, ...named.map((path) => statOf(path)?.uid)];
+  const { host, port } = addressOf(listener);
+  const stranger = (await listenerUids(host, port)).find((uid) => !trusted.includes(uid));
+  if (stranger === undefined) return;
+  const words = `a program of user ${stranger} listens on ${showListener(listener)}: it does not get the token`;
+  const hint = 'If it is the daemon, FIELDPOST_STATE_DIR must name its directory; or use its unix socket.';
+  throw new CallError(EXIT.noPermission, words, hint, { code: 'EPERM' });
 }
 
 async function call(
@@ -159,8 +210,9 @@ function exchange(
   { answerMs, ...head }: { method: string; path: string; headers: Record<string, string>; answerMs: number },
   body: Body | null,
 ): Promise<RawAnswer> {
+  const where = listener.kind === 'unix' ? { socketPath: listener.path } : addressOf(listener);
   return new Promise((resolve, reject) => {
-    const sent = request({ ...addressOf(listener), ...head, agent: false });
+    const sent = request({ ...where, ...head, agent: false });
     const late = () => {
       const words = `the daemon on ${showListener(listener)} does not answer`;
       fail(new CallError(EXIT.unavailable, words, '', { code: 'ETIMEDOUT' }));
@@ -227,8 +279,7 @@ async function pour(chunks: AsyncIterable<Buffer>, sent: ClientRequest, taken: (
   sent.end();
 }
 
-function addressOf(listener: ListenConfig): { socketPath: string } | { host: string; port: number } {
-  if (listener.kind === 'unix') return { socketPath: listener.path };
+function addressOf(listener: ListenConfig & { kind: 'tcp' }): { host: string; port: number } {
   // A daemon that listens on every address is reached on loopback.
   const host = listener.host === '0.0.0.0' ? '127.0.0.1' : listener.host === '::' ? '::1' : listener.host;
   return { host, port: listener.port };

@@ -2,7 +2,7 @@
  * The interface of a command: its input from the process, and its exit status.
  */
 import type { ParseArgsConfig } from 'node:util';
-import type { Config, Environment, ModeOf, ReadText, RelayConfig } from '../config.js';
+import type { Config, Environment, ListenConfig, ReadText, RelayConfig, StatOf } from '../config.js';
 import type { Address } from '../message/address.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk, DiskFile } from '../system/disk.js';
@@ -74,7 +74,11 @@ export interface CommandContext {
   /** The kind of standard input. `none`: a terminal or /dev/null, which is read only if `-` asks for it. */
   readonly stdinKind: () => 'piped' | 'socket' | 'none';
   readonly read: ReadText;
-  readonly modeOf?: ModeOf;
+  readonly statOf?: StatOf;
+  /** The sockets of the service on this device. */
+  readonly sockets: readonly ListenConfig[];
+  /** The users that listen on this address of this device; none, or left out: not known. */
+  readonly listenerUids?: (host: string, port: number) => Promise<readonly number[]>;
   /** The names in a directory; throws the error of node:fs. */
   readonly list: (directory: string) => string[];
   /** Opens a file for reading; rejects with the error of node:fs. */

@@ -19,7 +19,7 @@ const DROP_IN = /^[^.].*\.env$/s;
 const CREDENTIALS = '/run/credentials/fieldpost.service';
 
 /** The StateDirectory= of the service. */
-const STATE_DIRECTORY = '/var/lib/fieldpost';
+export const STATE_DIRECTORY = '/var/lib/fieldpost';
 
 /**
  * The settings of a service. systemd reads the env files when it starts the service. On a reload the service reads them

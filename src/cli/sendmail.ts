@@ -4,13 +4,12 @@
 import { randomUUID } from 'node:crypto';
 import { SENDMAIL_ANSWER_MS } from '../limits.js';
 import { visible } from '../text.js';
-import type { Call } from './client.js';
-import { CallError } from './client.js';
+import { type Call, CallError, type Purpose } from './client.js';
 import { type Command, type CommandContext, CommandError, EXIT } from './command.js';
 import { mailqText } from './mailq.js';
 import { keepMail } from './sendmail-input.js';
 import { readSendmailCall, type SendmailCall } from './sendmail-options.js';
-import { type Purpose, reach } from './ways.js';
+import { reach } from './ways.js';
 
 /** The names of the program, and the options that each stands for. */
 const NAMES = { sendmail: [], mailq: ['-bp'], newaliases: ['-bi'] } as const;

@@ -1,52 +1,31 @@
 /**
- * The ways to the daemon of this device: its unix sockets, then loopback TCP. A call takes the first that works. If none
- * does, it tries for a while: the daemon may be restarting.
+ * The calls of `sendmail`, which needs no readable settings and has nobody to ask: while no way to the daemon works, it
+ * tries for a while, because the daemon may be restarting.
  */
 import { type Environment, type ListenConfig, parseConfig } from '../config.js';
 import { SENDMAIL_PAUSE_MS, SENDMAIL_TRY_MS } from '../limits.js';
-import { API_SOCKET, type Call, CallError, callOn, isPassing } from './client.js';
+import { type Call, type CallError, callFirst, isPassing, isShut, type Purpose, waysOver } from './client.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 import { hasOwnSettings, tolerantEnvironment } from './environment.js';
-
-/** The sockets of the systemd units. */
-const SOCKETS: readonly ListenConfig[] = [
-  { kind: 'unix', path: '/run/fieldpost/send.sock', sendOnly: true },
-  API_SOCKET,
-];
-
-/** A call that may send only, or one that needs an operator's access. */
-export type Purpose = 'send' | 'operate';
 
 /**
  * A function that calls the daemon. Repeat a call only if it is safe: with an Idempotency-Key. Throws CommandError: 75 if no
  * daemon answers in time, 77 if this user may use no way.
  */
 export function reach(purpose: Purpose, context: CommandContext): Call {
-  const { listeners, token } = settingsOf(context);
-  const calls = inOrder(listeners, purpose).map((listener) => callOn(listener, token, context));
-  return async (method, path, content) => {
+  const env = tolerantEnvironment(context);
+  const { listeners, token } = settingsOf(env, context);
+  const ways = waysOver(listeners, purpose, token, { ...context, env });
+  return async (...request) => {
     const endMs = context.clock.bootMs() + SENDMAIL_TRY_MS;
     for (;;) {
-      const faults: CallError[] = [];
-      for (const call of calls) {
-        try {
-          return await call(method, path, content);
-        } catch (error) {
-          if (!(error instanceof CallError) || !(isShut(error) || isPassing(error))) throw error;
-          faults.push(error);
-        }
-      }
+      const { answer, faults } = await callFirst(ways, request, (fault) => isShut(fault) || isPassing(fault));
+      if (answer !== null) return answer;
       if (!faults.some(isPassing)) throw faults.at(-1) ?? noWay();
       if (context.clock.bootMs() >= endMs) throw tooLate(faults);
       await context.pause(SENDMAIL_PAUSE_MS);
     }
   };
-}
-
-/** True if this user may not use that way, or another program has taken it. */
-function isShut({ status, code }: CallError): boolean {
-  if (status === 0) return ['', 'EACCES', 'EPERM'].includes(code);
-  return status === 401 || status === 403;
 }
 
 function tooLate(faults: readonly CallError[]): CommandError {
@@ -57,18 +36,11 @@ function noWay(): CommandError {
   return new CommandError(EXIT.config, 'FIELDPOST_LISTEN names no listener');
 }
 
-/** Sockets first, because they wait for a daemon that restarts. */
-function inOrder(listeners: readonly ListenConfig[], purpose: Purpose): ListenConfig[] {
-  const rank = (one: ListenConfig) => {
-    if (one.kind === 'unix' && one.sendOnly) return purpose === 'send' ? 0 : 3;
-    return one.kind === 'unix' ? 1 : 2;
-  };
-  return [...listeners].sort((a, b) => rank(a) - rank(b));
-}
-
 /** The listeners of the service's settings, as far as this user can read them, and those of its units. */
-function settingsOf(context: CommandContext): { listeners: readonly ListenConfig[]; token: string | null } {
-  const env = tolerantEnvironment(context);
+function settingsOf(
+  env: Environment,
+  context: CommandContext,
+): { listeners: readonly ListenConfig[]; token: string | null } {
   const isAsked = hasOwnSettings(context.env);
   const { FIELDPOST_LISTEN, FIELDPOST_API_TOKEN, FIELDPOST_API_TOKEN_FILE, CREDENTIALS_DIRECTORY } = env;
   const token = { FIELDPOST_API_TOKEN, FIELDPOST_API_TOKEN_FILE, CREDENTIALS_DIRECTORY };
@@ -78,10 +50,10 @@ function settingsOf(context: CommandContext): { listeners: readonly ListenConfig
     const parsed = parseConfig(one, context.read, context);
     if ('problems' in parsed) continue;
     const { listen, apiToken } = parsed.config;
-    const sockets = isAsked ? [] : SOCKETS;
+    const sockets = isAsked ? [] : context.sockets;
     return { listeners: [...sockets, ...listen], token: apiToken ?? sendTokenOf(env, context) };
   }
-  return { listeners: SOCKETS, token: null };
+  return { listeners: context.sockets, token: null };
 }
 
 /** The token for senders; null if there is none, or if this user cannot read it. */

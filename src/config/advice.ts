@@ -2,7 +2,7 @@
  * Warnings about good settings with which messages are not accepted or do not arrive, or with which others can learn a
  * token. Pure.
  */
-import type { Config, ListenConfig } from '../config.js';
+import type { Config, ListenConfig, StatOf } from '../config.js';
 import { JOURNAL_BYTES_MIN } from '../limits.js';
 import { domainOf } from '../message/address.js';
 import { bytesInWords } from '../sizes.js';
@@ -62,6 +62,18 @@ export function mailAdvice(config: Pick<Config, 'relays' | 'from'>, hostname: st
   // `localhost` and the like; an address literal has dots or colons.
   if (!/[.:]/.test(domainOf(from)))
     advice.push(`mails come from ${from}, which many relays refuse as no full address: set FIELDPOST_FROM`);
+  return advice;
+}
+
+/** A sentence each if another user owns the state directory, and if others may enter it. */
+export function ownerAdvice({ stateDir }: Pick<Config, 'stateDir'>, statOf: StatOf): readonly string[] {
+  const [found, own] = [statOf(stateDir), statOf('/proc/self')];
+  const advice: string[] = [];
+  if (found === null || own === null) return advice;
+  if (found.uid !== own.uid)
+    advice.push(`${stateDir} belongs to user ${found.uid}, who can read and change all mails: chown it`);
+  if ((found.mode & 0o077) !== 0)
+    advice.push(`${stateDir} is open to other users (mode ${(found.mode & 0o7777).toString(8)}): chmod 700`);
   return advice;
 }
 

@@ -1,7 +1,7 @@
 /**
  * Reads the value of every setting from the environment and the files that it names.
  */
-import type { Environment, ModeOf, ReadText } from '../config.js';
+import type { Environment, ReadText, StatOf } from '../config.js';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import type { Findings } from './findings.js';
 import type { Row } from './row.js';
@@ -11,7 +11,7 @@ import { type Kind, refuse, secretPath, type TextKind } from './values.js';
 interface Source {
   readonly env: Environment;
   readonly read: ReadText;
-  readonly modeOf: ModeOf;
+  readonly statOf: StatOf;
   readonly findings: Findings;
 }
 
@@ -69,9 +69,10 @@ function inFile<T>(key: string, path: string, kind: TextKind<T>, { read, finding
 }
 
 /** Warns of a file with a secret that other users can read or write. Credentials of systemd are guarded by it. */
-function lookAt(key: string, path: string, { env, modeOf, findings }: Source): void {
+function lookAt(key: string, path: string, { env, statOf, findings }: Source): void {
   const { CREDENTIALS_DIRECTORY: credentials } = env;
-  if ((modeOf(path) & OPEN_BITS) === 0 || (credentials && path.startsWith(`${credentials}/`))) return;
+  const isOpen = ((statOf(path)?.mode ?? 0) & OPEN_BITS) !== 0;
+  if (!isOpen || (credentials && path.startsWith(`${credentials}/`))) return;
   findings.warnings.push(
     `other users can read or write the file ${path} (${key}): chmod g-w,o-rwx, and take a new secret if others may have read it`,
   );

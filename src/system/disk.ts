@@ -265,12 +265,12 @@ export function readText(path: string | URL): string {
   return readFileSync(path, 'utf8');
 }
 
-/** The mode of a file, links followed; 0 if it is not known. */
-export function modeOf(path: string): number {
+/** What stands at a path, links followed; null if that is not known. */
+export function statOf(path: string): Stats | null {
   try {
-    return statSync(path).mode;
+    return statSync(path);
   } catch {
-    return 0;
+    return null;
   }
 }
 

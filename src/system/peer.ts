@@ -1,6 +1,6 @@
 /**
- * The user at the other end of a TCP connection on this device, from the kernel's table of sockets, for the log of what
- * operators do. (Node.js cannot ask a unix socket for its peer.)
+ * The user at the other end of a TCP connection on this device, from the kernel's table of sockets: for the log of what
+ * operators do, and for commands that have a token to send. (Node.js cannot ask a unix socket for its peer.)
  */
 import { readFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
@@ -8,6 +8,9 @@ import { endianness } from 'node:os';
 
 /** The ends of a connection, as node:net has them. */
 export type Ends = Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>;
+
+/** The state of a socket that listens. */
+const LISTENING = '0A';
 
 /** A client may use either family for the same connection. */
 const TABLES = ['/proc/self/net/tcp', '/proc/self/net/tcp6'];
@@ -38,6 +41,34 @@ export function ownerIn(
     if (from.endsWith(own) && to.endsWith(other)) return Number(uid);
   }
   return null;
+}
+
+/**
+ * The users of the sockets that listen on this address of this device; none if nobody does, or if the kernel does not
+ * tell. A socket of systemd belongs to root.
+ */
+export async function listenerUids(host: string, port: number): Promise<readonly number[]> {
+  const tables = TABLES.map((table) => readFile(table, 'latin1').catch(() => ''));
+  const [v4 = '', v6 = ''] = await Promise.all(tables);
+  return listenersIn(v4, v6, host, port);
+}
+
+/** The same from the two tables. The kernel prefers an exact address, and then a socket of IPv4 for IPv4. */
+export function listenersIn(v4: string, v6: string, host: string, port: number): readonly number[] {
+  const [four, six] = [v4, v6].map((table) =>
+    table.split('\n').flatMap((line) => {
+      const [, local = '', , state, , , , uid] = line.trim().split(/\s+/);
+      const [at = '', on] = local.split(':');
+      return state === LISTENING && on === hexPort(port) ? { at, uid: Number(uid) } : [];
+    }),
+  ) as [{ at: string; uid: number }[], { at: string; uid: number }[]];
+  const all = [...four, ...six];
+  const own = hexOf(host);
+  // A name may stand for any address.
+  if (own === null) return all.map(({ uid }) => uid);
+  const some = host === '::1' ? six : all;
+  const found = some.find(({ at }) => at.endsWith(own)) ?? some.find(({ at }) => /^0+$/.test(at));
+  return found === undefined ? [] : [found.uid];
 }
 
 function hexPort(port: number): string {

@@ -160,7 +160,7 @@ t.test('a daemon that hangs, hangs up, or is another program', async (t) => {
   t.match(foreign.err, /is not Fieldpost/);
 });
 
-t.test('over a unix socket, and with a token', async (t) => {
+t.test('over a unix socket, which gets no token', async (t) => {
   await using daemon = await preparedDaemon({ [GET_STATE]: { status: 200, body: STATE } }, socketPath(t));
   const files = { '/token': 'abc\n' };
   const env = {
@@ -173,7 +173,7 @@ t.test('over a unix socket, and with a token', async (t) => {
   const { code } = await fieldpost(['status'], { env, files, clock });
   t.equal(clock.pending, 0, 'no deadline outlives its call');
   t.equal(code, 0, 'faults in other settings do not matter');
-  t.match(daemon.asked, [{ headers: { host: 'localhost', authorization: 'Bearer abc' } }]);
+  t.match(daemon.asked, [{ headers: { host: 'localhost', authorization: undefined } }]);
   const unreadable = await fieldpost(['status'], { env, files: { '/token': failure('EACCES', '/token') } });
   t.equal(unreadable.code, 78);
   t.match(unreadable.err, /FIELDPOST_API_TOKEN_FILE.*EACCES/);
@@ -207,20 +207,91 @@ t.test('a missing token and a wrong one are told apart', async (t) => {
   t.match(wrong.err, `fieldpost: the daemon on ${FIELDPOST_LISTEN} refuses the token: it is another one\n`);
 });
 
-t.test('without a token the unix socket is tried where TCP asks for one', async (t) => {
+t.test('unix sockets are tried before TCP, and without a token', async (t) => {
   const path = socketPath(t);
-  const body = STATE;
-  await using tcp = await preparedDaemon({ [GET_STATE]: { status: 401, body: {} } });
-  await using socket = await preparedDaemon({ [GET_STATE]: { status: 200, body } }, path);
-  const listen = `${tcp.env.FIELDPOST_LISTEN},unix:/nonexistent/s,unix-send:${path}-send,${socket.env.FIELDPOST_LISTEN}`;
-  const env = { FIELDPOST_LISTEN: listen };
+  const ok = { [GET_STATE]: { status: 200, body: STATE } };
+  await using tcp = await preparedDaemon(ok);
+  const gone = 'unix:/nonexistent/s';
+  const env = {
+    FIELDPOST_LISTEN: `${tcp.env.FIELDPOST_LISTEN},${gone},unix-send:${path}-send,unix:${path}`,
+    FIELDPOST_API_TOKEN: 'abc',
+  };
   t.equal((await fieldpost(['status'], { env })).code, 0);
-  t.equal(socket.asked.length, 1);
-  const wrong = await fieldpost(['status'], { env: { ...env, FIELDPOST_API_TOKEN: 'x' } });
-  t.match(wrong, { code: 77, err: /refuses the token/ }, 'a wrong token is told');
-  t.equal(socket.asked.length, 1);
-  const alone = { FIELDPOST_LISTEN: `${tcp.env.FIELDPOST_LISTEN},unix:/nonexistent/s` };
-  t.match(await fieldpost(['status'], { env: alone }), { code: 77, err: /none is given/ });
+  t.match(tcp.asked, [{ headers: { authorization: 'Bearer abc' } }], 'no socket is there');
+  await using socket = await preparedDaemon(ok, path);
+  await using _sending = await preparedDaemon({}, `${path}-send`);
+  t.equal((await fieldpost(['status'], { env })).code, 0);
+  t.match(socket.asked, [{ headers: { authorization: undefined } }]);
+  t.equal(tcp.asked.length, 1);
+});
+
+t.test('what tells most of why no way works is told', async (t) => {
+  await using tcp = await preparedDaemon({ [GET_STATE]: { status: 401, body: {} } });
+  const { FIELDPOST_LISTEN } = tcp.env;
+  const listen = (...others: string[]) => ({ FIELDPOST_LISTEN: [...others, FIELDPOST_LISTEN].join() });
+  t.match(await fieldpost(['status'], { env: listen('unix:/nonexistent/s') }), {
+    code: 77,
+    err: /none is given/,
+  });
+  const wrong = { ...listen('unix:/nonexistent/s'), FIELDPOST_API_TOKEN: 'x' };
+  t.match(await fieldpost(['status'], { env: wrong }), { code: 77, err: /refuses the token/ });
+  await using page = await preparedDaemon({ [GET_STATE]: { status: 200, body: '<p>', type: 'text/html' } });
+  const foreign = {
+    FIELDPOST_LISTEN: `unix:/nonexistent/s,${page.env.FIELDPOST_LISTEN},unix-send:/nonexistent/t`,
+  };
+  t.match(await fieldpost(['status'], { env: foreign }), { code: 69, err: /is not Fieldpost/ });
+});
+
+t.test('with the settings of the service its sockets are tried, too', async (t) => {
+  const path = socketPath(t);
+  const ok = { [GET_STATE]: { status: 200, body: STATE } };
+  await using tcp = await preparedDaemon(ok);
+  await using socket = await preparedDaemon(ok, path);
+  const sockets = [
+    { kind: 'unix', path: `${path}-send`, sendOnly: true },
+    { kind: 'unix', path },
+  ] as const;
+  const text = `FIELDPOST_LISTEN=${tcp.env.FIELDPOST_LISTEN}\n`;
+  const files = { '/etc/fieldpost/fieldpost.env': text };
+  t.equal((await fieldpost(['status'], { files, sockets })).code, 0);
+  t.same([socket.asked.length, tcp.asked.length], [1, 0]);
+  t.equal((await fieldpost(['status'], { env: tcp.env, sockets })).code, 0);
+  t.same([socket.asked.length, tcp.asked.length], [1, 1], 'own settings may be those of another daemon');
+  const gone = sockets.map((one) => ({ ...one, path: '/nonexistent/s' }));
+  t.equal((await fieldpost(['status'], { files, sockets: gone })).code, 0);
+  t.same([socket.asked.length, tcp.asked.length], [1, 2]);
+});
+
+t.test('a token over TCP is only for a program of root, of the service or of this user', async (t) => {
+  await using daemon = await preparedDaemon({ [GET_STATE]: { status: 200, body: STATE } });
+  const { FIELDPOST_LISTEN = '' } = daemon.env;
+  const port = Number(FIELDPOST_LISTEN.split(':')[1]);
+  const uids: Record<string, number> = { '/proc/self': 1000, '/var/lib/fieldpost': 990, '/srv/state': 991 };
+  const told: unknown[] = [];
+  const statusFor = (listening: readonly number[], more: Record<string, string> = {}, uidOf = uids) =>
+    fieldpost(['status'], {
+      env: { ...daemon.env, FIELDPOST_API_TOKEN: 'abc', ...more },
+      statOf: (path) => (uidOf[path] === undefined ? null : { uid: uidOf[path], mode: 0 }),
+      async listenerUids(...where) {
+        told.push(where);
+        return listening;
+      },
+    });
+  for (const uid of [0, 990, 1000]) t.equal((await statusFor([uid])).code, 0, `user ${uid}`);
+  t.equal((await statusFor([])).code, 0, 'the kernel does not tell');
+  t.equal((await statusFor([65_534], {}, {})).code, 0, 'without /proc');
+  t.same(told, Array(4).fill(['127.0.0.1', port]));
+  t.equal((await statusFor([991], { FIELDPOST_STATE_DIR: '/srv/state' })).code, 0);
+  const before = daemon.asked.length;
+  t.match(await statusFor([991]), {
+    code: 77,
+    err: `fieldpost: a program of user 991 listens on ${FIELDPOST_LISTEN}: it does not get the token\n`,
+  });
+  t.equal((await statusFor([0, 65_534])).code, 77, 'one of several');
+  // A relative directory, such as the default, is anybody's.
+  const relative = await statusFor([992], {}, { ...uids, './.fieldpost': 992 });
+  t.equal(relative.code, 77);
+  t.equal(daemon.asked.length, before, 'nothing is sent');
 });
 
 t.test('send: one mail for each address, in one request', async (t) => {

@@ -51,6 +51,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
       uptimeMs: 3_600_000,
       uid: 1000,
     }),
+    sockets: [],
     disk: new FaultyDisk(),
     writeNew: () => Promise.reject(failure('EROFS', '/x')),
     outputOf: () => Promise.reject(new Error('there is no journalctl')),

@@ -1,8 +1,9 @@
 /** The warnings of settings with which others can learn a token, from `check` and the start of the built program. */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { ownerAdvice } from '../../src/config/advice.js';
 import { ROWS } from '../../src/config/settings.js';
 import { type Environment, parseConfig } from '../../src/config.js';
 import { makeCertificate } from '../support/certificate.js';
@@ -16,7 +17,7 @@ const LONG = 'a'.repeat(16);
 function warningsOf(env: Environment, mode = 0o600, text: (path: string) => string = () => LONG) {
   const parsed = parseConfig({ FIELDPOST_STATE_DIR: '/s', ...env }, text, {
     hostname: 'gateway-7',
-    modeOf: () => mode,
+    statOf: (path) => ({ uid: 0, mode: /^\/(?:s|proc\/self)$/.test(path) ? 0o40700 : mode }),
   });
   return 'problems' in parsed ? parsed.problems : parsed.warnings;
 }
@@ -95,8 +96,16 @@ t.test('every file with a secret is looked at, and no other', async (t) => {
     const path = pathOf[key] ?? `/k/${key}`;
     const looked: string[] = [];
     // Without the settings that belong to it, it may be a problem: then there are no warnings.
-    parseConfig({ [key]: path }, textOf, { hostname: 'a', modeOf: (at) => looked.push(at) - looked.length });
-    t.same(looked, row.isSecret ? [path] : [], key);
+    const statOf = (at: string) => {
+      looked.push(at);
+      return null;
+    };
+    parseConfig({ [key]: path }, textOf, { hostname: 'a', statOf });
+    t.same(
+      looked.filter((at) => at.startsWith('/k/')),
+      row.isSecret ? [path] : [],
+      key,
+    );
   }
 });
 
@@ -122,7 +131,10 @@ t.test('the mode is that of the file behind a link', needsProgram, async (t) => 
   const link = join(t.testdirName, 'link');
   symlinkSync(path, link);
   const env = { PATH: process.env.PATH, FIELDPOST_API_TOKEN_FILE: link, FIELDPOST_STATE_DIR: t.testdirName };
-  t.notMatch(spawnSync(MAIN, ['check'], { env, encoding: 'utf8' }).stderr, /other users/);
+  const check = () => spawnSync(MAIN, ['check'], { env, encoding: 'utf8' }).stderr;
+  t.notMatch(check(), `${link} (`);
+  chmodSync(path, 0o604);
+  t.match(check(), `${link} (`);
 });
 
 t.test('a listener beyond loopback without TLS is reported', async (t) => {
@@ -145,4 +157,38 @@ t.test('a listener beyond loopback without TLS is reported', async (t) => {
     [/\(FIELDPOST_CLOUD_SERVER_LISTEN\) in clear text/],
   );
   t.same(warningsOf({ FIELDPOST_LISTEN: 'unix:/run/x.sock,[::1]:1,localhost:2' }), []);
+});
+
+t.test('a state directory of another user, or open to others', needsProgram, async (t) => {
+  const directory = t.testdir();
+  const env = { PATH: process.env.PATH, FIELDPOST_STATE_DIR: directory };
+  const check = () => spawnSync(MAIN, ['check'], { env, encoding: 'utf8' }).stderr;
+  chmodSync(directory, 0o700);
+  t.notMatch(check(), directory);
+  chmodSync(directory, 0o750);
+  t.match(check(), `warning: ${directory} is open to other users (mode 750): chmod 700\n`);
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR: directory });
+  await daemon.end('SIGTERM');
+  t.match(
+    daemon.lines.join('\n'),
+    / configuration warning=".* is open to other users \(mode 750\): chmod 700"/,
+  );
+  const hasRoot = process.getuid?.() === 0;
+  await t.test('of another user', { skip: hasRoot ? false : 'only root can give it away' }, async (t) => {
+    chownSync(directory, 65_534, 65_534);
+    t.match(check(), `${directory} belongs to user 65534, who can read and change all mails: chown it\n`);
+  });
+});
+
+t.test('the owner of the state directory is compared with our own user', async (t) => {
+  const told = (stateDir: { uid: number; mode: number } | null, uid = 990) =>
+    ownerAdvice({ stateDir: '/s' }, (path) => (path === '/s' ? stateDir : { uid, mode: 0 }));
+  t.same(told(null), [], 'there is none yet');
+  t.same(told({ uid: 990, mode: 0o40700 }), []);
+  t.match(told({ uid: 0, mode: 0o40777 }), [/^\/s belongs to user 0/, /^\/s is open .*\(mode 777\)/]);
+  t.same(
+    ownerAdvice({ stateDir: '/s' }, (path) => (path === '/s' ? { uid: 1, mode: 0o777 } : null)),
+    [],
+    'without /proc',
+  );
 });

@@ -9,7 +9,7 @@ const CLOUD = {
 };
 
 function parse(env: Environment) {
-  const parsed = parseConfig({ ...CLOUD, ...env }, () => 'key', { hostname: 'gateway-7' });
+  const parsed = parseConfig({ ...CLOUD, ...env }, () => 'a-long-random-key', { hostname: 'gateway-7' });
   if ('problems' in parsed) return { problems: parsed.problems.map(formatProblem) };
   const { config, warnings } = parsed;
   const shown = describeConfig(config, 'gateway-7').FIELDPOST_CLOUD_PROXY;
