@@ -107,8 +107,21 @@ export class Aside {
     return 'unusable';
   }
 
-  /** Makes the directory, and puts aside another file with its name. Rejects with the disk's error. */
-  async makeDirectory(path: string): Promise<void> {
+  /**
+   * Puts aside a link in the place of a directory: the store would write and remove files elsewhere. A link to a directory
+   * with files of the store, which have names like `ours`, is followed: a person has moved it, and messages need the files.
+   */
+  async putLinkAside(path: string, ours: RegExp | null): Promise<void> {
+    const found = await this.#disk.look(path).catch(() => null);
+    if (found?.kind !== 'other') return;
+    const names = await this.#disk.list(path).catch(() => []);
+    if (names.some((name) => ours?.test(name))) this.#log.warn('link followed', { name: basename(path) });
+    else await this.move(path, 'aside');
+  }
+
+  /** Makes the directory of `ours`, and puts aside another file with its name. Rejects with the disk's error. */
+  async makeDirectory(path: string, ours: RegExp): Promise<void> {
+    await this.putLinkAside(path, ours);
     try {
       await this.#disk.makeDirectory(path);
     } catch (error) {

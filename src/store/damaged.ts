@@ -65,6 +65,8 @@ export class Damaged {
 
   /** Counts the copies of earlier starts, without opening them. */
   async open(aside: Aside): Promise<void> {
+    // Old copies are removed, whatever their names.
+    await aside.putLinkAside(this.#directory, null);
     const names = await this.#disk.list(this.#directory).catch(async () => {
       await aside.move(this.#directory, 'aside');
       return [];

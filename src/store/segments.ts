@@ -55,7 +55,7 @@ export class Segments {
 
   /** Makes the directory if it is missing, and lists it. Puts aside what is not a regular file. */
   async open(aside: Aside): Promise<void> {
-    await aside.makeDirectory(this.#directory);
+    await aside.makeDirectory(this.#directory, NAME);
     const numbers: number[] = [];
     for (const name of await this.#disk.list(this.#directory)) {
       if (NAME.test(name)) numbers.push(Number.parseInt(name, 10));

@@ -50,7 +50,7 @@ export class Spool {
 
   /** Makes the directory if it is missing. The caller syncs its name. */
   open(aside: Aside): Promise<void> {
-    return aside.makeDirectory(this.#directory);
+    return aside.makeDirectory(this.#directory, NAME);
   }
 
   /** Lists the files. `needed`: the files that messages need, with their sizes. Returns the others. */

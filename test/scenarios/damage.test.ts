@@ -3,12 +3,21 @@
  * has every other message.
  */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { EMAIL } from '../support/api.js';
 import { type DaemonProcess, needsProgram, startIn } from '../support/daemon.js';
+import { fakeRelay } from '../support/relay.js';
 
 const BLOCK_BYTES = 4096;
 
@@ -73,4 +82,39 @@ t.test('a bad block in the journal, a directory and a pipe instead of files', ne
   const again = await run(t, directory);
   t.ok((await list(again)).includes(id), 'a message accepted after the damage lasts');
   t.equal(await again.end('SIGTERM'), 0);
+});
+
+t.test('a link in the place of the spool', needsProgram, async (t) => {
+  const root = t.testdir({ elsewhere: {}, 'a.txt': 'text', state: {} });
+  const [directory, elsewhere] = [join(root, 'state'), join(root, 'elsewhere')];
+  const send = (daemon: DaemonProcess) =>
+    daemon.run(
+      'send',
+      '--to',
+      'john@example.com',
+      '--subject',
+      'x',
+      '--attach',
+      join(root, 'a.txt'),
+      '--json',
+    );
+  symlinkSync(elsewhere, join(directory, 'spool'));
+  const before = await run(t, directory);
+  t.match(before.lines.join('\n'), ' warn  put aside name=spool as=spool.aside');
+  const sent = send(before);
+  t.equal(sent.status, 0, sent.stderr);
+  await before.end('SIGKILL');
+  t.same(readdirSync(elsewhere), [], 'nothing is written there');
+
+  // A person moves the spool of a device on which a mail waits.
+  renameSync(join(directory, 'spool'), join(root, 'larger'));
+  symlinkSync(join(root, 'larger'), join(directory, 'spool'));
+  await using relay = await fakeRelay();
+  const after = await startIn(t, {
+    FIELDPOST_STATE_DIR: directory,
+    FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+  });
+  t.match(after.lines.join('\n'), ' warn  link followed name=spool');
+  const [{ id }] = JSON.parse(sent.stdout);
+  t.equal((await after.api(`messages/${id}?wait=30`)).json.status, 'sent', 'its mail is not lost');
 });

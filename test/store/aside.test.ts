@@ -1,7 +1,15 @@
 /** Strange files under the store's names do not stop a start. On the real file system. */
 // A process of its own: it takes long.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
@@ -81,6 +89,37 @@ t.test('a file in the place of a directory', async (t) => {
     await bench.store.close();
     t.ok(readdirSync(directory).includes(`${name}.aside`), name);
     t.match(bench.lines.join(), new RegExp(`put aside name=${name} as=${name}.aside`));
+  }
+});
+
+t.test('a link in the place of a directory is put aside, and nothing behind it is touched', async (t) => {
+  for (const name of DIRECTORIES) {
+    const directory = t.testdir({ elsewhere: { file: 'text', 'abc.log': '' }, state: {} });
+    const state = join(directory, 'state');
+    symlinkSync(join(directory, 'elsewhere'), join(state, name));
+    const bench = await openAt(state);
+    await bench.store.accept([draftTo('a')], null);
+    await bench.store.close();
+    t.match(bench.lines.join(), `put aside name=${name} as=${name}.aside`);
+    t.same(readdirSync(join(directory, 'elsewhere')), ['abc.log', 'file'], name);
+    const again = await openAt(state);
+    t.same(namesIn(again), ['a']);
+    t.notMatch(again.lines.join(), 'put aside', 'once');
+    await again.store.close();
+  }
+});
+
+t.test('a link to files of the store is followed: messages need them', async (t) => {
+  for (const name of ['journal', 'spool']) {
+    const directory = await storeWithTwo(t);
+    writeFileSync(join(directory, 'spool', '0123456789abcdef0123'), '');
+    const moved = join(directory, 'moved');
+    renameSync(join(directory, name), moved);
+    symlinkSync(moved, join(directory, name));
+    const bench = await openAt(directory);
+    t.same(namesIn(bench), ['a', 'b'], name);
+    t.match(bench.lines.join(), `<4>link followed name=${name}`);
+    await bench.store.close();
   }
 });
 
