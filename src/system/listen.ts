@@ -4,6 +4,7 @@
  */
 import { chmod, lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, connect, type Server } from 'node:net';
+import { umask } from 'node:process';
 import { addressOf, showListener } from '../config/endpoints.js';
 import type { ListenConfig } from '../config.js';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
@@ -19,6 +20,8 @@ export interface Listeners {
 
 // Owner and group may call: a unix socket has no other guard.
 const UNIX_SOCKET_MODE = 0o660;
+// Until a new socket has its mode, its owner alone may call.
+const NEW_SOCKET_UMASK = 0o177;
 // sun_path in unix(7). Node.js cuts a longer path.
 const UNIX_PATH_BYTES_MAX = 107;
 
@@ -81,11 +84,24 @@ async function listen(server: Server, config: ListenConfig, setting: string): Pr
 function listening(server: Server, where: { path: string } | { host: string; port: number }): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen(where, () => {
-      server.off('error', reject);
-      resolve();
-    });
+    const listen = () =>
+      server.listen(where, () => {
+        server.off('error', reject);
+        resolve();
+      });
+    if ('path' in where) withNarrowMask(listen);
+    else listen();
   });
+}
+
+/** Calls `listen`, which makes a unix socket at once, so that nothing else is made under this mask. */
+export function withNarrowMask(listen: () => void): void {
+  const before = umask(NEW_SOCKET_UMASK);
+  try {
+    listen();
+  } finally {
+    umask(before);
+  }
 }
 
 /** Removes the socket of a killed daemon. Keeps a socket on which a process listens, and any other file. */

@@ -23,7 +23,7 @@ import {
 import { createServer, type Server } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
-import { answers } from './listen.js';
+import { answers, withNarrowMask } from './listen.js';
 import { randomBytes } from './random.js';
 
 /** Held until it is released or the process ends. It keeps the process from ending by itself. */
@@ -167,6 +167,6 @@ function listen(path: string): Promise<Server | null> {
       if (systemCodeOf(error) === IN_USE) resolve(null);
       else reject(error);
     });
-    server.listen(path, () => resolve(server));
+    withNarrowMask(() => server.listen(path, () => resolve(server)));
   });
 }

@@ -33,6 +33,23 @@ test('listens on everything asked for', async (t) => {
   await t.rejects(greetingOf(listeners.addresses[0] ?? ANY_PORT), { code: 'ECONNREFUSED' });
 });
 
+test('at no instant another user may call a unix socket', async (t) => {
+  const path = `${shortDirectory(t)}/api.sock`;
+  const before = process.umask(0);
+  t.teardown(() => process.umask(before));
+  const seen: number[] = [];
+  const makeServer = (address: ListenConfig) =>
+    // It hears before anybody else that the socket is there.
+    greeter(address).once('listening', () => seen.push(statSync(path).mode & 0o777, process.umask()));
+  const listeners = await openListeners([{ kind: 'unix', path }], makeServer);
+  t.same(seen, [0o600, 0], 'the mode of the new socket, and the mask of whatever is made next');
+  t.equal(statSync(path).mode & 0o777, 0o660);
+  await listeners.close();
+  const missing: ListenConfig = { kind: 'unix', path: `${path}/nowhere` };
+  await t.rejects(openListeners([missing], greeter));
+  t.equal(process.umask(), 0, 'after a failure, too');
+});
+
 test('all or none', async (t) => {
   const path = `${shortDirectory(t)}/api.sock`;
   const taken = await openListeners([ANY_PORT], greeter);

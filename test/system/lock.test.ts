@@ -1,7 +1,7 @@
 /** The lock of a state directory: held by one, left behind by none. */
 import { type ChildProcess, execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -12,6 +12,7 @@ t.test('one at a time', async (t) => {
   const path = join(t.testdir(), 'lock');
   const lock = await systemLock(path);
   await t.rejects(systemLock(path), { code: 'already-running' });
+  t.equal(statSync(path).mode & 0o777, 0o600, 'nobody else calls it');
   await lock.release();
   t.notOk(existsSync(path), 'nothing is left');
   await (await systemLock(path)).release();
