@@ -5,9 +5,9 @@
  * In the environment: BENCH_PROGRAM (the main.cjs of another build), BENCH_DIR (where state is kept; a real disk).
  * A higher budget is a line in the diff of budget.json. Its commit says why.
  */
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { cp, mkdir, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkpointCosts, QUEUED as FEW_QUEUED, MANY_QUEUED } from './checkpoint.mjs';
 import { inDirectory } from './directory.mjs';
@@ -263,7 +263,7 @@ async function measure(base) {
       'checkpoint, 15,000 queued: CPU': few.cpuMs / few.peerMs,
       'checkpoint, 15,000 queued: longest piece': few.longestMs / few.peerMs,
       'checkpoint, 100,000 queued: each message': (many.cpuMs / few.cpuMs) * (FEW_QUEUED / MANY_QUEUED),
-      'size of the program': sizeOf(dirname(PROGRAM)) / 1000,
+      'size of the program': statSync(PROGRAM).size / 1000,
     },
     told: [
       `accept: ${told(accept)}; bare: ${told(bare)}; with 10,000 waiting and the cloud online: ${told(waiting)}; accept and deliver: ${deliver.cpuUs.toFixed(0)} µs`,
@@ -290,14 +290,6 @@ const told = ({ rate, cpuUs }) => `${rate.toFixed(0)}/s, ${cpuUs.toFixed(0)} µs
 
 /** @type {(rates: {rate: number, rateOfOne: number}) => number} */
 const gain = ({ rate, rateOfOne }) => rate / rateOfOne;
-
-/**
- * Bytes of all files of a directory.
- * @param {string} directory
- */
-function sizeOf(directory) {
-  return readdirSync(directory).reduce((sum, name) => sum + statSync(join(directory, name)).size, 0);
-}
 
 await inDirectory('guard', async (base) => {
   const began = performance.now();

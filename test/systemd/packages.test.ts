@@ -88,11 +88,8 @@ test('the Debian package holds the program and nothing else', options, async (t)
       sha256(`${root}/usr/share/doc/fieldpost/examples/${name}`),
       sha256(`${REPOSITORY}/build/monitoring/${name}`),
     );
-  const expected = sh(
-    `cd ${REPOSITORY}; npm ls --omit=dev --all --parseable --loglevel=error | grep -c node_modules`,
-  );
-  const licences = readFileSync(`${root}/usr/share/doc/fieldpost/copyright`, 'utf8').match(/^ --- /gm);
-  t.equal(licences?.length, Number(expected));
+  const copyright = readFileSync(`${root}/usr/share/doc/fieldpost/copyright`, 'utf8').replace(/^ \.?/gm, '');
+  t.ok(copyright.endsWith(readFileSync(`${REPOSITORY}/build/dist/LICENSE`, 'utf8').replaceAll('\r', '')));
   const bytes = Number(sh(`du -s --apparent-size -B1 ${root}/usr/lib/fieldpost`).split('\t')[0]);
   t.comment(`${bytes} bytes`);
   t.ok(bytes <= INSTALL_BYTES_MAX, `${bytes} bytes installed`);
@@ -182,7 +179,7 @@ test('the single file runs without any other', options, async (t) => {
   t.same(files(directory), ['./LICENSE', './fieldpost.cjs']);
   t.match(sh(`${directory}/fieldpost.cjs version`), /^fieldpost [\d.]+\n$/);
   const licence = readFileSync(`${directory}/LICENSE`, 'utf8');
-  for (const name of ['busboy', 'lowdb', 'smtp-client', 'systemd-notify']) t.match(licence, `--- ${name} `);
+  t.equal(licence, readFileSync('build/dist/LICENSE', 'utf8'));
 });
 
 // Stands for Buildroot: runs the recipe's install step on an unpacked package.
