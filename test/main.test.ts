@@ -185,8 +185,10 @@ t.test(
   'a start without a relay, or with a sender that many refuse, says so, and a reload that changes that',
   options,
   async (t) => {
-    const FIELDPOST_STATE_DIR = t.testdir({ env: 'FIELDPOST_FROM=fieldpost@vm' });
-    const file = `${FIELDPOST_STATE_DIR}/env`;
+    const directory = t.testdir({ env: 'FIELDPOST_FROM=fieldpost@vm' });
+    const file = `${directory}/env`;
+    // The daemon makes it: what is open to others has a warning of its own.
+    const FIELDPOST_STATE_DIR = `${directory}/state`;
     const daemon = await startIn(t, { FIELDPOST_STATE_DIR }, ['run', '--env-file', file]);
     const [relay, sender] = daemon.lines;
     t.match(relay, /warn {2}configuration warning="no relay is configured.*FIELDPOST_RELAY/);

@@ -2,11 +2,11 @@
  * `fieldpost check`: shows all problems of the configuration, or the effective settings with secrets hidden.
  */
 
-import { diskAdvice, mailAdvice } from '../config/advice.js';
-import { type Config, describeConfig, formatProblem, parseConfig } from '../config.js';
+import { allWarnings } from '../config/advice.js';
+import { describeConfig, formatProblem, parseConfig } from '../config.js';
 import { counted } from '../sizes.js';
 import { visible } from '../text.js';
-import { type Command, type CommandContext, EXIT } from './command.js';
+import { type Command, EXIT } from './command.js';
 import { recipientOf, tryRelays } from './relay-trials.js';
 import { json, painter } from './words.js';
 
@@ -47,7 +47,8 @@ recipient.`,
       return EXIT.config;
     }
     const config = describeConfig(parsed.config, hostname);
-    const warnings = await warningsOf(parsed, context);
+    const sizeBytes = await context.fileSystemBytes(parsed.config.stateDir);
+    const warnings = allWarnings(parsed, hostname, sizeBytes);
     if (!inJson) {
       for (const [key, value] of Object.entries(config)) stdout.write(`${visible(`${key}=${value}`)}\n`);
       for (const warning of warnings) stderr.write(`warning: ${visible(warning)}\n`);
@@ -57,12 +58,3 @@ recipient.`,
     return tried?.exitCode ?? EXIT.ok;
   },
 };
-
-/** The warnings that a start logs about these settings. */
-async function warningsOf(
-  { config, warnings }: { readonly config: Config; readonly warnings: readonly string[] },
-  { fileSystemBytes, hostname }: CommandContext,
-): Promise<readonly string[]> {
-  const sizeBytes = await fileSystemBytes(config.stateDir);
-  return [...warnings, ...mailAdvice(config, hostname), ...diskAdvice(config, sizeBytes)];
-}

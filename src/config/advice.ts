@@ -53,8 +53,24 @@ export function clearTextAdvice(
     .map((one) => `tokens travel to ${showListener(one)} (${SETTINGS[door].key}) in clear text: ${remedy}`);
 }
 
+/**
+ * All warnings about these settings, for a start, `check` and a report. `sizeBytes`: the size of the file system with the
+ * state directory. `hostname`: null if the service does not use the relays of its configuration.
+ */
+export function allWarnings(
+  { config, warnings }: { readonly config: Config; readonly warnings: readonly string[] },
+  hostname: string | null,
+  sizeBytes: number,
+): readonly string[] {
+  return [
+    ...warnings,
+    ...(hostname === null ? [] : mailAdvice(config, hostname)),
+    ...diskAdvice(config, sizeBytes),
+  ];
+}
+
 /** What keeps mails from arriving: a sentence for each, with the setting to mend. */
-export function mailAdvice(config: Pick<Config, 'relays' | 'from'>, hostname: string): readonly string[] {
+function mailAdvice(config: Pick<Config, 'relays' | 'from'>, hostname: string): readonly string[] {
   const from = senderOf(config, () => hostname);
   const advice: string[] = [];
   if (config.relays.length === 0)
@@ -71,14 +87,16 @@ export function ownerAdvice({ stateDir }: Pick<Config, 'stateDir'>, statOf: Stat
   const advice: string[] = [];
   if (found === null || own === null) return advice;
   if (found.uid !== own.uid)
-    advice.push(`${stateDir} belongs to user ${found.uid}, who can read and change all mails: chown it`);
+    advice.push(
+      `${stateDir} belongs to user ${found.uid}, who can read and change all mails: give it to this user`,
+    );
   if ((found.mode & 0o077) !== 0)
     advice.push(`${stateDir} is open to other users (mode ${(found.mode & 0o7777).toString(8)}): chmod 700`);
   return advice;
 }
 
 /** A sentence if the file system of the state directory, of `sizeBytes`, takes no message even when it is empty. */
-export function diskAdvice(
+function diskAdvice(
   { minFreeBytes, stateDir }: Pick<Config, 'minFreeBytes' | 'stateDir'>,
   sizeBytes: number,
 ): readonly string[] {

@@ -1,7 +1,7 @@
 /**
  * Logs settings that work but should be changed: each warning when it is new, at the start or with a reload.
  */
-import { diskAdvice, mailAdvice } from '../config/advice.js';
+import { allWarnings } from '../config/advice.js';
 import type { Config } from '../config.js';
 import type { Log } from '../system/log.js';
 import type { System } from './system.js';
@@ -21,12 +21,8 @@ export class Warnings {
   }
 
   /** Logs the new warnings about the settings. `sizeBytes`: the size of the file system with the state directory. */
-  tell({ config, warnings }: { config: Config; warnings: readonly string[] }, sizeBytes: number): void {
-    const all = [
-      ...warnings,
-      ...(this.#sendsMail ? mailAdvice(config, this.#hostname()) : []),
-      ...diskAdvice(config, sizeBytes),
-    ];
+  tell(parsed: { config: Config; warnings: readonly string[] }, sizeBytes: number): void {
+    const all = allWarnings(parsed, this.#sendsMail ? this.#hostname() : null, sizeBytes);
     for (const warning of all) if (!this.#told.has(warning)) this.#log.warn('configuration', { warning });
     this.#told = new Set(all);
   }

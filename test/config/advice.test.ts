@@ -176,7 +176,10 @@ t.test('a state directory of another user, or open to others', needsProgram, asy
   const hasRoot = process.getuid?.() === 0;
   await t.test('of another user', { skip: hasRoot ? false : 'only root can give it away' }, async (t) => {
     chownSync(directory, 65_534, 65_534);
-    t.match(check(), `${directory} belongs to user 65534, who can read and change all mails: chown it\n`);
+    t.match(
+      check(),
+      `${directory} belongs to user 65534, who can read and change all mails: give it to this user\n`,
+    );
   });
 });
 

@@ -1,7 +1,7 @@
 /**
  * The settings in a report, and what their secrets are.
  */
-import { diskAdvice, mailAdvice } from '../../config/advice.js';
+import { allWarnings } from '../../config/advice.js';
 import { ROWS, SECRET_BY_KEY } from '../../config/settings.js';
 import {
   describeConfig,
@@ -125,11 +125,6 @@ export async function findingLines(
       return `${name}: ${detail.replace(/ \(allowed: .*\)$/s, '')}`;
     });
   }
-  const { config, warnings } = parsed;
-  const advice = [
-    ...mailAdvice(config, hostname),
-    ...diskAdvice(config, await fileSystemBytes(config.stateDir)),
-  ];
-  const all = [...warnings, ...advice];
+  const all = [...allWarnings(parsed, hostname, await fileSystemBytes(parsed.config.stateDir))];
   return all.length === 0 ? ['none'] : all;
 }
