@@ -50,7 +50,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['config'],
   ['retry', 'views'],
   ['message'],
-  ['sizes', 'text', 'instant', 'json', 'recent', 'turns', 'lanes'],
+  ['sizes', 'text', 'instant', 'json', 'octets', 'recent', 'turns', 'lanes'],
   ['mail-limits'],
   ['limits', 'errors'],
 ];
@@ -61,7 +61,7 @@ const PURE = [
   /^src\/cloud\/(?:answer|link-state|sync-words)\.ts$/,
   /^src\/http\/(?:answer|http-memory|page)\.ts$/,
   /^src\/smtp-server\/(?:command|mail-content|replies|transaction)\.ts$/,
-  /^src\/(?:limits|mail-limits|sizes|state-lines|text|instant|json|recent|turns|views)\.ts$/,
+  /^src\/(?:limits|mail-limits|sizes|state-lines|text|instant|json|octets|recent|turns|views)\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:smtp\/(?:outcome|pipelining)|schedule)\.ts$/,
   /^src\/destinations\//,

@@ -7,6 +7,7 @@ import type { Exchange } from '../http/exchange.js';
 import { receiveBody } from '../http/receive.js';
 import { TEXT_FIELDS } from '../message/form-fields.js';
 import type { Attachment } from '../message/message.js';
+import { Octets } from '../octets.js';
 import type { IncomingFile, Upload } from '../store/store.js';
 import { malformed, type PartHeader, UNNAMED } from './form-part.js';
 import { type FormEvent, type FormLimits, FormReader } from './form-reader.js';
@@ -117,14 +118,14 @@ class FormIntake {
       };
       return { take, end: () => undefined };
     }
-    const chunks: Buffer[] = [];
+    const octets = new Octets();
     return {
       take: (bytes) => {
         this.#exchange.keep(bytes.length);
-        chunks.push(bytes);
+        octets.push(bytes);
       },
       end: () => {
-        const bytes = Buffer.concat(chunks);
+        const bytes = octets.take();
         if (!isUtf8(bytes)) throw malformed(`The field ${JSON.stringify(field)} is not UTF-8`);
         texts.push(bytes.toString());
       },

@@ -15,6 +15,7 @@ import { systemCodeOf, wordsOf } from '../errors.js';
 import { jsonIn, problemWords } from '../http/answer.js';
 import { isJsonObject } from '../json.js';
 import { MIB, SECOND_MS } from '../limits.js';
+import { Octets } from '../octets.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 import { STATE_DIRECTORY } from './environment.js';
 
@@ -233,20 +234,18 @@ function exchange(
     sent.on('error', (error) => isAnswered || fail(error));
     sent.on('response', (answer) => {
       isAnswered = true;
-      const chunks: Buffer[] = [];
-      let length = 0;
+      const octets = new Octets();
       answer.on('error', fail);
       answer.on('data', (chunk: Buffer) => {
-        chunks.push(chunk);
-        length += chunk.length;
-        if (length > ANSWER_BYTES_MAX) fail(foreign(listener));
+        octets.push(chunk);
+        if (octets.length > ANSWER_BYTES_MAX) fail(foreign(listener));
       });
       answer.on('end', () => {
         deadline.stop();
         resolve({
           status: answer.statusCode ?? 0,
           replayed: answer.headers['idempotency-replayed'] === 'true',
-          body: Buffer.concat(chunks),
+          body: octets.take(),
         });
       });
     });

@@ -1,8 +1,9 @@
 /**
  * The text of a message: from the options of the command line, or from standard input.
  */
-import { Buffer, isUtf8 } from 'node:buffer';
+import { isUtf8 } from 'node:buffer';
 import { INPUT_BYTES_MAX, MIB, SECOND_MS } from '../limits.js';
+import { Octets } from '../octets.js';
 import { type CommandContext, CommandError, type CommandInput, EXIT, textOption } from './command.js';
 
 /** After this long without input from a socket the mail is sent without it. */
@@ -63,15 +64,13 @@ async function* behind(
 }
 
 async function readAll(stdin: AsyncIterable<Uint8Array>): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
+  const octets = new Octets();
   for await (const chunk of stdin) {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length > INPUT_BYTES_MAX)
+    octets.push(chunk);
+    if (octets.length > INPUT_BYTES_MAX)
       throw new CommandError(EXIT.data, `standard input is longer than ${INPUT_BYTES_MAX / MIB} MiB`);
   }
-  const input = Buffer.concat(chunks);
+  const input = octets.take();
   if (isUtf8(input)) return input.toString();
   throw new CommandError(EXIT.data, 'standard input is not UTF-8', 'iconv -f latin1 -t utf8 may help.');
 }

@@ -5,6 +5,7 @@
 import { Buffer } from 'node:buffer';
 import { wordsOf } from '../errors.js';
 import { INPUT_BYTES_MAX, INPUT_MEMORY_BYTES, KIB, MIB } from '../limits.js';
+import { Octets } from '../octets.js';
 import type { Body } from './client.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 import { upToDot } from './dot.js';
@@ -19,7 +20,7 @@ export async function keepMail(
   dotEnds: boolean,
   { stdin, scratch }: Pick<CommandContext, 'stdin' | 'scratch'>,
 ): Promise<Body & { close(): Promise<void> }> {
-  const kept: Uint8Array[] = [];
+  const kept = new Octets();
   let length = 0;
   let file: Scratch | null = null;
   try {
@@ -31,14 +32,14 @@ export async function keepMail(
         throw new CommandError(EXIT.data, `the mail is larger than ${INPUT_BYTES_MAX / MIB} MiB`);
       if (file !== null || length <= INPUT_MEMORY_BYTES) continue;
       file = await scratch().catch(unkept);
-      await file.write(Buffer.concat(kept.splice(0)), 0).catch(unkept);
+      await file.write(kept.take(), 0).catch(unkept);
     }
   } catch (error) {
     await closed(file);
     throw error;
   }
   const type = 'message/rfc822';
-  const chunks = file === null ? Buffer.concat(kept) : contentOf(file, length);
+  const chunks = file === null ? kept.take() : contentOf(file, length);
   return { type, length, chunks, close: () => closed(file) };
 }
 

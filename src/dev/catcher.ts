@@ -6,6 +6,7 @@ import { FieldpostError, wordsOf } from '../errors.js';
 import { MIB, SECOND_MS } from '../limits.js';
 import { parseAddress } from '../message/address.js';
 import type { MailIntake, MailTerms } from '../message/mail-intake.js';
+import { Octets } from '../octets.js';
 import { createSmtpServer } from '../smtp-server/smtp-server.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
@@ -75,8 +76,7 @@ class CaughtIntake implements MailIntake {
   readonly #envelope: Pick<MailTerms, 'from' | 'to'>;
   readonly #limitBytes: number;
   readonly #keep: (mail: CaughtMail) => Promise<string>;
-  #pieces: Buffer[] = [];
-  #bytes = 0;
+  readonly #octets = new Octets();
 
   constructor(
     envelope: Pick<MailTerms, 'from' | 'to'>,
@@ -89,16 +89,15 @@ class CaughtIntake implements MailIntake {
   }
 
   write(bytes: Buffer): void {
-    this.#bytes += bytes.length;
-    if (this.#bytes > this.#limitBytes) {
+    if (this.#octets.length + bytes.length > this.#limitBytes) {
       throw new FieldpostError('too-large', `More than ${this.#limitBytes} octets`);
     }
-    this.#pieces.push(bytes);
+    this.#octets.push(bytes);
   }
 
   async finish(): Promise<readonly string[]> {
     const { from, to } = this.#envelope;
-    const mail = { from: from ?? '', to, raw: Buffer.concat(this.#pieces) };
+    const mail = { from: from ?? '', to, raw: this.#octets.take() };
     try {
       return [await this.#keep(mail)];
     } catch (error) {
@@ -107,6 +106,6 @@ class CaughtIntake implements MailIntake {
   }
 
   async discard(): Promise<void> {
-    this.#pieces = [];
+    this.#octets.take();
   }
 }

@@ -2,9 +2,10 @@
  * One watch: a POST whose answer goes on, one JSON object a line. etcd sends large batches in fragments; each revision is
  * handed over whole.
  */
-import { Buffer } from 'node:buffer';
+import type { Buffer } from 'node:buffer';
 import { isJsonObject, type JsonObject } from '../json.js';
 import { ETCD_ANSWER_BYTES_MAX } from '../limits.js';
+import { Octets } from '../octets.js';
 import { cancelOf, keyValueOf, numberOf, objectOf, objectsOf, refusalOf } from './answers.js';
 import type { Endpoints, EtcdRequest, Failed } from './endpoints.js';
 import { type Change, EtcdError, type WatchListener } from './etcd.js';
@@ -25,8 +26,7 @@ export class Watching {
   #isCreated = false;
   /** What etcd said at the end. */
   #failed: Failed | null = null;
-  #rest: Buffer[] = [];
-  #restBytes = 0;
+  readonly #rest = new Octets();
   /** The changes of the last revision so far, while more fragments are to come. */
   #pending: Change[] = [];
 
@@ -72,8 +72,7 @@ export class Watching {
   /** Watches at one member until that ends. A watch always ends in an error. */
   async #attempt(endpoint: string): Promise<Failed> {
     this.#failed = null;
-    this.#rest = [];
-    this.#restBytes = 0;
+    this.#rest.take();
     this.#pending = [];
     const end = new AbortController();
     this.#attemptEnd = end;
@@ -84,7 +83,7 @@ export class Watching {
     };
     try {
       const { status } = await this.#endpoints.send(endpoint, this.#request, { chunk, signal: end.signal });
-      if (this.#failed === null && this.#restBytes > 0) this.#line(Buffer.concat(this.#rest), endpoint);
+      if (this.#failed === null && this.#rest.length > 0) this.#line(this.#rest.take(), endpoint);
       return this.#failed ?? this.#endpoints.malformed(endpoint, `the watch has ended (${status})`);
     } catch (thrown) {
       return this.#failed ?? this.#endpoints.thrown(thrown, endpoint);
@@ -95,18 +94,15 @@ export class Watching {
   #read(bytes: Buffer, endpoint: string): void {
     let from = 0;
     for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, from)) {
-      const line = Buffer.concat([...this.#rest, bytes.subarray(from, end)]);
-      this.#rest = [];
-      this.#restBytes = 0;
+      this.#rest.push(bytes.subarray(from, end));
       from = end + 1;
-      this.#line(line, endpoint);
+      this.#line(this.#rest.take(), endpoint);
       // The listener may have closed it.
       if (this.#failed !== null || this.#isClosed) return;
     }
     if (from === bytes.length) return;
     this.#rest.push(bytes.subarray(from));
-    this.#restBytes += bytes.length - from;
-    if (this.#restBytes > ETCD_ANSWER_BYTES_MAX)
+    if (this.#rest.length > ETCD_ANSWER_BYTES_MAX)
       this.#failed = this.#endpoints.malformed(endpoint, 'a line of its watch is too long');
   }
 

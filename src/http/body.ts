@@ -3,6 +3,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
+import { Octets } from '../octets.js';
 import type { Exchange } from './exchange.js';
 import { receiveBody } from './receive.js';
 
@@ -33,16 +34,13 @@ async function readBody(exchange: Exchange, limitBytes: number, setting: string 
   const reason = maxBytes < limitBytes ? "the service's memory, MemoryMax=" : setting;
   // Before 100 Continue: a client that waits for it then does not send the body.
   if (exchange.declaredBytes > maxBytes) throw tooLarge(maxBytes, reason);
-  // Most bodies arrive in one chunk, which is not copied.
-  const chunks: Buffer[] = [];
-  let bytes = 0;
+  const octets = new Octets();
   await receiveBody(exchange, (chunk) => {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw tooLarge(maxBytes, reason);
+    if (octets.length + chunk.length > maxBytes) throw tooLarge(maxBytes, reason);
     exchange.keep(chunk.length);
-    chunks.push(chunk);
+    octets.push(chunk);
   });
-  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+  return octets.take();
 }
 
 function tooLarge(limitBytes: number, reason: string | null): FieldpostError {

@@ -7,6 +7,7 @@ import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
 import { MAIL_HEADER_BYTES_MAX, READY_MADE_LINE_OCTETS_MAX } from '../mail-limits.js';
 import type { Qualify } from '../message/mailbox.js';
+import { Octets } from '../octets.js';
 import { HeaderSection, headOf, type ReadyMadeHead, SECTION_END } from './ready-made-head.js';
 import { isEncodable, MailEncoder, type Repair, type Repaired, repairHeaders } from './repair.js';
 
@@ -47,7 +48,7 @@ export class ReadyMadeReader {
   /** Octets of the section for the spool. */
   #sectionOctets = 0;
   /** Of the header section: the line that has not ended yet. */
-  #line: Buffer[] = [];
+  readonly #line = new Octets();
   // The last octet seen; the beginning of the mail is the beginning of a line.
   #previous = LF;
   /** The number of the line that is being read. */
@@ -99,8 +100,7 @@ export class ReadyMadeReader {
         continue;
       }
       if (byte === CR || this.#previous !== CR) {
-        // A copy, because the caller may reuse the memory of its chunk.
-        this.#line.push(Buffer.from(chunk.subarray(start, at)));
+        this.#line.push(chunk.subarray(start, at));
         this.#previous = byte;
         const section = this.#endLine();
         this.#number++;
@@ -111,14 +111,13 @@ export class ReadyMadeReader {
       this.#previous = byte;
       start = at + 1;
     }
-    if (start < chunk.length) this.#line.push(Buffer.from(chunk.subarray(start)));
+    if (start < chunk.length) this.#line.push(chunk.subarray(start));
     return [chunk.length, null];
   }
 
   /** Gives the section if this line ends it. */
   #endLine(): Buffer | null {
-    const line = Buffer.concat(this.#line).toString('latin1');
-    this.#line = [];
+    const line = this.#line.take().toString('latin1');
     if (this.#section.take(line)) {
       if (this.#section.octets <= MAIL_HEADER_BYTES_MAX) return null;
       throw this.#refusal(

@@ -21,6 +21,7 @@ import { type CloudProxy, placeOf } from '../config/proxy.js';
 import { isLoopback, unbracket } from '../config/values.js';
 import { assert, systemCodeOf } from '../errors.js';
 import { CLOUD_IDLE_MS, ETCD_PROBE_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
+import { Octets } from '../octets.js';
 import type { Clock, Timer } from './clock.js';
 import type { Connect } from './connect.js';
 import type { TunnelRequest } from './tunnel.js';
@@ -247,21 +248,19 @@ class Attempt {
     const { answerBytesMax: bytesMax, ignoresBody = false, stream } = request;
     this.#missing = 'whole answer';
     const head = { status: res.statusCode ?? 0, headers: res.headers };
-    const chunks: Buffer[] = [];
+    const octets = new Octets();
     // The body is read all the same: at its end the connection is free for the next request.
     if (ignoresBody) this.#resolve({ ...head, body: Buffer.alloc(0) });
     if (stream !== undefined) this.#deadline.stop();
-    let bytes = 0;
     res.on('data', (chunk: Buffer) => {
       if (stream !== undefined) return stream(chunk);
-      bytes += chunk.length;
-      if (bytes > bytesMax) this.#fail('TOO_LARGE', `its answer is larger than ${bytesMax} bytes`);
-      else chunks.push(chunk);
+      if (octets.length + chunk.length <= bytesMax) octets.push(chunk);
+      else this.#fail('TOO_LARGE', `its answer is larger than ${bytesMax} bytes`);
     });
     res.on('error', () => this.#fail('CUT_SHORT', 'its answer was cut short'));
     res.on('end', () => {
       this.#end();
-      this.#resolve({ ...head, body: Buffer.concat(chunks) });
+      this.#resolve({ ...head, body: octets.take() });
     });
   }
 

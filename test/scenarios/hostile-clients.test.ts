@@ -1,4 +1,4 @@
-/** Many clients of the built daemon read no answers: its memory stays below the limit of the unit. */
+/** Clients of the built daemon read no answers, or send each octet by itself: its memory stays below the limit of the unit. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -10,6 +10,9 @@ import { type DaemonProcess, needsProgram, startIn } from '../support/daemon.js'
 
 /** MemoryMax= of the unit. */
 const UNIT_BYTES = 128 * MIB;
+
+/** The unit's memory limit makes the program set these; without one V8 sizes its heap by the machine. */
+const UNIT_HEAP = '--max-old-space-size=64 --max-semi-space-size=1';
 
 const peakBytes = ({ child }: DaemonProcess) =>
   Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'latin1'))?.[1]) * 1024;
@@ -46,8 +49,7 @@ t.test('clients that do not read their answers fill no memory', needsProgram, as
   const daemon = await startIn(t, {
     FIELDPOST_STATE_DIR: t.testdir(),
     FIELDPOST_FROM: 'd@example.com',
-    // The unit's memory limit makes the program set these; without one V8 sizes its heap by the machine.
-    NODE_OPTIONS: '--max-old-space-size=64 --max-semi-space-size=1',
+    NODE_OPTIONS: UNIT_HEAP,
   });
   await fill(daemon);
   const ask = requestText('GET', `${MESSAGES}?limit=1000`);
@@ -65,3 +67,75 @@ t.test('clients that do not read their answers fill no memory', needsProgram, as
   t.ok(peak < UNIT_BYTES, 'it stays below the memory limit of the unit');
   t.equal(daemon.child.exitCode, null);
 });
+
+/** The body with each octet as a chunk of its own. */
+function inOctets(body: string): Buffer {
+  const chunks = Array.from(Buffer.from(body, 'latin1'), (octet) => `1\r\n${String.fromCharCode(octet)}\r\n`);
+  return Buffer.from(`${chunks.join('')}0\r\n\r\n`, 'latin1');
+}
+
+/** Posts the body in chunks of one octet, over so many connections at once. Gives the first lines of the answers. */
+async function postInOctets(
+  { port }: DaemonProcess,
+  [type, body, path = MESSAGES]: readonly [type: string, body: string, path?: string],
+  connections = 1,
+): Promise<readonly string[]> {
+  const bytes = inOctets(body);
+  const head = `POST ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: ${type}\r\nTransfer-Encoding: chunked\r\n\r\n`;
+  return await Promise.all(
+    Array.from({ length: connections }, async () => {
+      const socket = connect({ port, host: '127.0.0.1' });
+      socket.write(head);
+      socket.write(bytes);
+      let answer = '';
+      for await (const chunk of socket) answer += chunk;
+      return answer.slice(0, answer.indexOf('\r\n'));
+    }),
+  );
+}
+
+const SMALL_MAIL = { type: 1, destination: 'john@example.com', subject: 'x' };
+const part = (head: string, text: string) =>
+  `--B\r\nContent-Disposition: form-data; ${head}\r\n\r\n${text}\r\n`;
+const FORM = 'multipart/form-data; boundary=B';
+const ADDRESSED = part('name="destination"', 'john@example.com') + part('name="subject"', 'x');
+const MAIL = `${MESSAGES}?to=john@example.com`;
+const OCTETS = {
+  'JSON of 900 KB': ['application/json', JSON.stringify([{ ...SMALL_MAIL, plain: 'y'.repeat(900_000) }])],
+  'a field of 250 KB': [FORM, `${ADDRESSED}${part('name="plain"', 'y'.repeat(250_000))}--B--\r\n`],
+  'a file of 250 KB': [FORM, `${ADDRESSED}${part('name="f"; filename="f"', 'y'.repeat(250_000))}--B--\r\n`],
+  'a mail of 250 KB': ['message/rfc822', `Subject: x\r\n\r\n${'yyyyyyyy\r\n'.repeat(25_000)}`, MAIL],
+} as const;
+
+for (const [name, body] of Object.entries(OCTETS)) {
+  t.test(`${name} in chunks of one octet takes little memory`, needsProgram, async (t) => {
+    const daemon = await startIn(t, {
+      FIELDPOST_STATE_DIR: t.testdir(),
+      FIELDPOST_FROM: 'd@example.com',
+      NODE_OPTIONS: UNIT_HEAP,
+    });
+    const before = peakBytes(daemon);
+    t.same(await postInOctets(daemon, body), ['HTTP/1.1 202 Accepted']);
+    const grown = peakBytes(daemon) - before;
+    t.comment(`grown by ${(grown / MIB).toFixed(0)} MiB`);
+    t.ok(grown < 32 * MIB, 'a Buffer for each octet takes 75 MiB and more');
+  });
+}
+
+t.test(
+  'many files in chunks of one octet, which wait for the disk, fit into memory',
+  needsProgram,
+  async (t) => {
+    const daemon = await startIn(t, {
+      FIELDPOST_STATE_DIR: t.testdir(),
+      FIELDPOST_FROM: 'd@example.com',
+      NODE_OPTIONS: UNIT_HEAP,
+    });
+    const file = `${ADDRESSED}${part('name="f"; filename="f"', 'y'.repeat(25_000))}--B--\r\n`;
+    const answers = await postInOctets(daemon, [FORM, file], 50);
+    t.same(new Set(answers), new Set(['HTTP/1.1 202 Accepted']));
+    const peak = peakBytes(daemon);
+    t.comment(`peak ${(peak / MIB).toFixed(0)} MiB`);
+    t.ok(peak < UNIT_BYTES, 'it stays below the memory limit of the unit');
+  },
+);
