@@ -20,6 +20,7 @@ import { type Door, discard } from './connection.js';
 import { Connections } from './connections.js';
 import { Exchange } from './exchange.js';
 import { httpMemory, type MemoryListeners } from './http-memory.js';
+import { IncomingRequest } from './incoming.js';
 import { type AnsweredCode, isAnswered, rawProblem } from './problem.js';
 import { clientProblem, noProxy, stoppingNow, tooManyAtOnce } from './refusals.js';
 import { createRouter, type Routed } from './routing.js';
@@ -141,6 +142,7 @@ function makeServer(
   patience: Patience,
 ): Server {
   const server = createServer({
+    IncomingMessage: IncomingRequest,
     maxHeaderSize: HEADER_SECTION_BYTES_MAX,
     headersTimeout: patience.headersMs,
     requestTimeout: patience.requestMs,
