@@ -134,10 +134,17 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
 async function start(parts: Parts): Promise<Daemon> {
   const { live, system, store, cloud, delivery, api, wake } = parts;
   const { log, version } = system;
-  const smtp = await openSmtp(live, system, parts.beginMail, (code) => parts.refused.count(code));
+  let isApiOpen = false;
+  const smtp = await openSmtp(
+    live,
+    system,
+    parts.beginMail,
+    (code) => parts.refused.count(code),
+    () => isApiOpen,
+  );
   let listeners: Listeners;
   try {
-    listeners = await openApi(parts);
+    listeners = await openApi(parts, () => (isApiOpen = true));
   } catch (error) {
     await smtp?.close();
     throw error;
@@ -152,8 +159,7 @@ async function start(parts: Parts): Promise<Daemon> {
     wake();
   }, isOffline);
   const { queued, deferred, held } = store.counts();
-  const listen = listeners.addresses.map(addressOf).join(',');
-  const smtpListen = smtp?.addresses.map(addressOf).join(',');
+  const [listen, smtpListen] = [listeners, smtp].map((door) => door?.addresses.map(addressOf).join(','));
   log.info('started', { version, listen, smtp: smtpListen, queued, deferred, held: held || undefined });
   return {
     addresses: listeners.addresses,
@@ -187,10 +193,11 @@ async function start(parts: Parts): Promise<Daemon> {
 }
 
 /** Listens on the addresses of the settings, and on the sockets that systemd hands over. */
-function openApi({ live, system, api }: Parts): Promise<Listeners> {
+function openApi({ live, system, api }: Parts, openOverTcp: () => void): Promise<Listeners> {
   const open = system.openListeners ?? openListeners;
   const makeServer = (address: ListenConfig) => {
     if (needsToken(address) && live.apiToken === null) throw unguarded(address);
+    if (address.kind === 'tcp') openOverTcp();
     return api.makeServer(address.kind === 'unix' && address.sendOnly ? 'send' : address.kind);
   };
   return open(

@@ -59,6 +59,12 @@ export const IDEMPOTENCY_KEY_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEYS_MAX = 10_000;
 /** The share of the queue and its budget that is kept for urgent messages. */
 export const URGENT_SHARE = 0.05;
+/** The share of the queue and its budget that callers who may only send may fill together, */
+export const SENDERS_SHARE = 0.5;
+/** and the share of what is kept for urgent messages that theirs may use. */
+export const SENDERS_URGENT_SHARE = 0.1;
+/** Roughly what a message takes in journal and snapshots besides its content. */
+export const MESSAGE_RECORD_BYTES = 512;
 export const IDEMPOTENCY_AGE_MS = DAY_MS;
 export const LIST_LIMIT_DEFAULT = 100;
 export const LIST_LIMIT_MAX = 1000;

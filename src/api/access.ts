@@ -37,6 +37,7 @@ export function createGuard(settings: ApiContext['settings']) {
         { hint: isMissing ? 'send it as Authorization: Bearer <token>' : '' },
       );
     }
+    exchange.onlySends = may === 'send';
     if (may === 'send' && access !== 'senders') {
       throw new FieldpostError('forbidden', 'This token, or this socket, is for sending only', {
         hint: 'post a message, or get one by its id',

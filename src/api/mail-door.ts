@@ -16,6 +16,7 @@ import type { Accepted, IncomingFile, Store, Upload } from '../store/store.js';
 import { tooLargeMessage } from './form-reader.js';
 import { checkOctets } from './mail-size.js';
 import type { ApiContext } from './parts.js';
+import { marked } from './take.js';
 
 /** What the door needs. */
 export interface MailDoorParts
@@ -38,9 +39,9 @@ export function createMailDoor(parts: MailDoorParts): BeginMail {
   return async (terms) => {
     const { store, nudge } = parts;
     checkOctetsOf(terms.expectedBytes, parts);
-    const upload = await store.upload(terms.expectedBytes, terms.isUrgent);
+    const upload = await store.upload(terms.expectedBytes, terms);
     return new StoredMail(terms, parts, upload, async (draft) => {
-      const result = await store.accept([draft], null);
+      const result = await store.accept(marked([draft], terms.onlySends), null);
       parts.accepted.total += result.ids.length;
       nudge();
       return result;

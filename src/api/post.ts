@@ -8,11 +8,12 @@ import { IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
 import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
 import { parseDrafts } from '../message/draft.js';
 import { type Draft, recipientsOf } from '../message/message.js';
+import { storedKey } from '../store/keys.js';
 import { cut } from '../text.js';
 import { hashOf } from './content-hash.js';
 import { checkMails } from './mail-size.js';
 import type { ApiContext } from './parts.js';
-import { draftLimits, type Take } from './take.js';
+import { draftLimits, marked, type Take } from './take.js';
 
 export const POST_HEADERS = {
   'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
@@ -47,13 +48,16 @@ export const LOGGED_CHARS_MAX = 200;
 /** Answers once the messages are on stable storage. */
 export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
   const { store } = context;
+  const { onlySends } = exchange;
   const key = idempotencyKey(exchange);
   const take = await takerOf(exchange.req.headers['content-type'] ?? '');
   const { drafts, ids, replayed } =
     key === null
-      ? await take(exchange, context, null, (drafts) => store.accept(drafts, null))
+      ? await take(exchange, context, null, (drafts) => store.accept(marked(drafts, onlySends), null))
       : await store.withKey(key, (accept) =>
-          take(exchange, context, key, (drafts, files) => accept(drafts, hashOf(drafts, files))),
+          take(exchange, context, key, (drafts, files) =>
+            accept(marked(drafts, onlySends), hashOf(drafts, files)),
+          ),
         );
   if (!replayed) {
     context.accepted.total += ids.length;
@@ -91,11 +95,11 @@ const takeJson: Take = async (exchange, context, key, accept) => {
   return { drafts, ...(await accept(drafts, [])) };
 };
 
-function idempotencyKey({ req }: Exchange): string | null {
+function idempotencyKey({ req, onlySends }: Exchange): string | null {
   const key = req.headers['idempotency-key'];
   if (key === undefined) return null;
   // Node joins repeated headers with comma and blank; a key cannot contain a blank.
-  if (typeof key === 'string' && IDEMPOTENCY_KEY.test(key)) return key;
+  if (typeof key === 'string' && IDEMPOTENCY_KEY.test(key)) return storedKey(key, onlySends);
   throw new FieldpostError(
     'malformed-request',
     `An Idempotency-Key is 1 to ${IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters`,

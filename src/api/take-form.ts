@@ -35,7 +35,7 @@ export const takeForm: Take = async (exchange, context, key, accept) => {
   if (before !== null)
     return await replayForm(exchange, before, { ...terms, ...UNCHECKED, upload: NOWHERE }, context);
   checkFiles(exchange.declaredBytes - FORM_REST_BYTES, context);
-  const { upload, refusal } = await openUpload(exchange.declaredBytes, context);
+  const { upload, refusal } = await openUpload(exchange, context);
   try {
     const form = await receiveForm(exchange, {
       ...terms,
@@ -60,14 +60,14 @@ export const takeForm: Take = async (exchange, context, key, accept) => {
  * `refusal`.
  */
 async function openUpload(
-  declaredBytes: number,
+  { declaredBytes, onlySends }: Exchange,
   { store }: ApiContext,
 ): Promise<{ upload: Upload; refusal: FieldpostError | null }> {
   try {
-    return { upload: await store.upload(declaredBytes), refusal: null };
+    return { upload: await store.upload(declaredBytes, { isUrgent: false, onlySends }), refusal: null };
   } catch (error) {
     if (!(error instanceof FieldpostError && error.code === 'queue-full')) throw error;
-    return { upload: await store.upload(declaredBytes, true), refusal: error };
+    return { upload: await store.upload(declaredBytes, { isUrgent: true, onlySends }), refusal: error };
   }
 }
 

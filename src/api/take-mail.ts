@@ -29,7 +29,7 @@ export const takeMail: Take = async (exchange, context, key, accept) => {
   checkOctetsOf(terms.expectedBytes, context);
   const sum = key === null ? null : createHash('sha256');
   const before = key === null ? null : context.store.recall(key);
-  const upload = before ? NOWHERE : await context.store.upload(terms.expectedBytes, terms.isUrgent);
+  const upload = before ? NOWHERE : await context.store.upload(terms.expectedBytes, terms);
   let posted: Posted | null = null;
   let octets = 0;
   const mail = new StoredMail(terms, context, upload, async (draft) => {
@@ -60,7 +60,7 @@ function hexOf(sum: Hash | null): string {
 }
 
 /** Throws invalid with all faults of the query. */
-function termsOf({ query, declaredBytes }: Exchange, context: ApiContext): MailTerms {
+function termsOf({ query, declaredBytes, onlySends }: Exchange, context: ApiContext): MailTerms {
   checkPercent(query);
   // A `+` belongs to an address: john+alarms@example.com.
   const given = new URLSearchParams(query.replaceAll('+', '%2B'));
@@ -84,7 +84,7 @@ function termsOf({ query, declaredBytes }: Exchange, context: ApiContext): MailT
     throw new FieldpostError('invalid', 'The query is not right; see errors', { faults });
   return {
     ...{ from, to, readsHeaders, expectedBytes: declaredBytes },
-    ...{ isUrgent: priority === 'high', isRepaired: repair === 'yes' },
+    ...{ isUrgent: priority === 'high', isRepaired: repair === 'yes', onlySends },
   };
 }
 

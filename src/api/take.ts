@@ -18,6 +18,11 @@ export function draftLimits({ settings, mayBeFrom, isOfThisDevice }: ApiContext)
   return { maxBatch, cloud, mayBeFrom, homeOf };
 }
 
+/** The drafts, which say so if their caller may only send. */
+export function marked<D extends Draft>(drafts: readonly D[], onlySends: boolean): readonly D[] {
+  return onlySends ? drafts.map((draft) => ({ ...draft, onlySends })) : drafts;
+}
+
 /** The drafts of a body, accepted. */
 export interface Posted extends Accepted {
   readonly drafts: readonly Draft[];

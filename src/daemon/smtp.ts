@@ -17,12 +17,16 @@ export interface SmtpSide extends Listeners {
   stop(withinMs: number): Promise<void>;
 }
 
-/** Opens the listeners of FIELDPOST_SMTP_LISTEN and of fieldpost-smtp.socket; null without any. Rejects as those do. */
+/**
+ * Opens the listeners of FIELDPOST_SMTP_LISTEN and of fieldpost-smtp.socket; null without any. Rejects as those do.
+ * `isApiOpen`: anybody on this device may do everything over the local API.
+ */
 export async function openSmtp(
   live: Config,
   system: System,
   begin: BeginMail,
   refused: (code: ErrorCode) => void,
+  isApiOpen: () => boolean,
 ): Promise<SmtpSide | null> {
   const handed = system.handed?.filter(({ use }) => use === 'smtp') ?? [];
   if (live.smtpListen.length === 0 && handed.length === 0) return null;
@@ -38,6 +42,8 @@ export async function openSmtp(
     isOfThisDevice: (address) => isOfThisDevice(address, live, namesOf(system)),
     // Whoever may send over HTTP may send here, by the same rule.
     tokens: [apiToken, sendToken].filter((token) => token !== null),
+    sendTokens: sendToken === null || sendToken === apiToken ? [] : [sendToken],
+    strangersOnlySend: () => !isApiOpen(),
     tls: { identity: () => identityOf(live), secure: secureSocket },
     clock,
     log,

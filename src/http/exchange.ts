@@ -27,6 +27,8 @@ export class Exchange {
   readonly host: string | undefined;
   /** The `{id}` of the path, decoded. */
   id = '';
+  /** True if the caller may only send. The guard says it. */
+  onlySends = false;
   /** True once the announced body is read to its end. */
   bodyDone: boolean;
   /** True while the client waits for a 100 before it sends its body. */

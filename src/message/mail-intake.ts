@@ -18,6 +18,8 @@ export interface MailTerms {
   readonly isRepaired?: boolean;
   /** It goes before all messages that are not urgent. */
   readonly isUrgent: boolean;
+  /** True: the caller may only send. */
+  readonly onlySends: boolean;
 }
 
 /** One ready-made mail on its way into the queue. */

@@ -126,6 +126,8 @@ interface DraftParts {
   readonly urgent?: true;
   /** How long it is of use, from its acceptance on. */
   readonly lifeMs?: number;
+  /** The caller may only send: callers like that share a part of the queue. */
+  readonly onlySends?: true;
 }
 
 /** A moment on the clock of a boot, which never leaps. The wall time follows from the Boot. */
@@ -164,6 +166,8 @@ export interface Extras {
   readonly urgent?: true;
   /** It expires at this age, whatever happened in between. */
   readonly lifeMs?: number;
+  /** It came from a caller who may only send. */
+  readonly onlySends?: true;
 }
 
 /** A message in the store: its envelope and progress, and where its content lies while it is kept. */

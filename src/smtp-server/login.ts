@@ -5,7 +5,20 @@ import { Buffer, isUtf8 } from 'node:buffer';
 import { digest, isOneOf } from '../http/bearer.js';
 
 /** `cancelled` and `malformed`: the client's mistake, which tells nothing of the password. */
-export type LoginResult = 'good' | 'wrong' | 'cancelled' | 'malformed' | 'unknown' | 'closed';
+export type LoginResult =
+  | 'good'
+  | 'good-to-send'
+  | 'wrong'
+  | 'cancelled'
+  | 'malformed'
+  | 'unknown'
+  | 'closed';
+
+/** Digests of the tokens, and of those for sending only. */
+export interface Secrets {
+  readonly all: readonly Buffer[];
+  readonly send: readonly Buffer[];
+}
 
 /** Sends a challenge (empty, or base64) and gives the client's answer; null: it has closed the connection. */
 export type Challenge = (text: string) => Promise<string | null>;
@@ -13,12 +26,13 @@ export type Challenge = (text: string) => Promise<string | null>;
 const USERNAME = Buffer.from('Username:').toString('base64');
 const PASSWORD = Buffer.from('Password:').toString('base64');
 
-/** Carries out `AUTH <argument>`. `secrets` are the digests of the tokens. */
-export async function login(
-  argument: string,
-  challenge: Challenge,
-  secrets: readonly Buffer[],
-): Promise<LoginResult> {
+/** Carries out `AUTH <argument>`. */
+export async function login(argument: string, challenge: Challenge, secrets: Secrets): Promise<LoginResult> {
+  const judge = (password = '') => {
+    const given = digest(password);
+    if (!isOneOf(given, secrets.all)) return 'wrong';
+    return isOneOf(given, secrets.send) ? 'good-to-send' : 'good';
+  };
   const [mechanism = '', initial, ...more] = argument.split(/ +/);
   if (more.length > 0) return 'malformed';
   switch (mechanism.toUpperCase()) {
@@ -27,13 +41,13 @@ export async function login(
       if (isResult(text)) return text.result;
       // An identity to act as, a user, and the password.
       const parts = text.split('\0');
-      return parts.length === 3 ? judge(parts[2], secrets) : 'malformed';
+      return parts.length === 3 ? judge(parts[2]) : 'malformed';
     }
     case 'LOGIN': {
       const user = await answerTo(USERNAME, challenge, initial);
       if (isResult(user)) return user.result;
       const password = await answerTo(PASSWORD, challenge);
-      return isResult(password) ? password.result : judge(password, secrets);
+      return isResult(password) ? password.result : judge(password);
     }
     default:
       return 'unknown';
@@ -55,8 +69,4 @@ async function answerTo(text: string, challenge: Challenge, initial?: string): P
   const octets = Buffer.from(base64, 'base64');
   const isGood = octets.toString('base64').replace(/=+$/, '') === base64.replace(/=+$/, '') && isUtf8(octets);
   return isGood ? octets.toString() : { result: 'malformed' };
-}
-
-function judge(password: string | undefined, secrets: readonly Buffer[]): LoginResult {
-  return password !== undefined && isOneOf(digest(password), secrets) ? 'good' : 'wrong';
 }

@@ -17,6 +17,10 @@ export interface SmtpParts extends EnvelopeRules {
   readonly name: () => string;
   /** The passwords, any of which lets in. None: nobody needs to log in. */
   readonly tokens: readonly string[];
+  /** Those of them whose owners may only send. */
+  readonly sendTokens?: readonly string[];
+  /** True if clients that need not log in may only send. */
+  readonly strangersOnlySend?: () => boolean;
   /** How STARTTLS is done. Null, or without an identity: there is none. */
   readonly tls: { readonly identity: () => TlsIdentity | null; readonly secure: SecureSocket } | null;
   readonly clock: Clock;

@@ -13,7 +13,7 @@ import {
 } from '../mail-limits.js';
 import type { MailIntake } from '../message/mail-intake.js';
 import { type ClientCommand, commandOf, isOfHttp } from './command.js';
-import { login } from './login.js';
+import { login, type Secrets } from './login.js';
 import type { SmtpParts } from './parts.js';
 import { acceptedReply, codeOf, GOODBYE, multiline, replyOf } from './replies.js';
 import { Transaction } from './transaction.js';
@@ -27,8 +27,7 @@ const LAST_OF_GROUP = ['EHLO', 'HELO', 'STARTTLS', 'AUTH', 'DATA'];
 const KNOWN = ['EXPN', 'BDAT', 'ETRN', 'TURN', 'ATRN', 'SEND', 'SOML', 'SAML', 'BURL'];
 
 interface SessionParts extends SmtpParts {
-  /** Digests of the tokens. */
-  readonly secrets: readonly Buffer[];
+  readonly secrets: Secrets;
   /** True if other devices can reach the listener: then TLS comes first, if there is a certificate. */
   readonly isExposed: boolean;
 }
@@ -42,6 +41,8 @@ export class SmtpSession {
   #parting: string | null = null;
   #isGreeted = false;
   #isLoggedIn = false;
+  /** True: it has logged in with a token for sending only. */
+  #onlySends = false;
   /** Since the last mail that was accepted. */
   #mistakes = 0;
   #commands = 0;
@@ -160,13 +161,13 @@ export class SmtpSession {
     if (verb === 'HELO') return `250 ${name()}`;
     const lines = [name(), `SIZE ${limitBytes()}`, ...EXTENSIONS];
     if (this.#hasTls && !this.#wire.isSecure) lines.push('STARTTLS');
-    if (secrets.length > 0 && !this.#needsTls) lines.push('AUTH PLAIN LOGIN');
+    if (secrets.all.length > 0 && !this.#needsTls) lines.push('AUTH PLAIN LOGIN');
     return multiline(250, lines);
   }
 
   /** True: it must log in, and has not. */
   get #isStranger(): boolean {
-    return this.#parts.secrets.length > 0 && !this.#isLoggedIn;
+    return this.#parts.secrets.all.length > 0 && !this.#isLoggedIn;
   }
 
   get #hasTls(): boolean {
@@ -198,7 +199,7 @@ export class SmtpSession {
 
   async #login(argument: string): Promise<string | null> {
     const { secrets } = this.#parts;
-    if (secrets.length === 0) return '502 5.5.1 Nobody needs to log in';
+    if (secrets.all.length === 0) return '502 5.5.1 Nobody needs to log in';
     if (!this.#isGreeted) return '503 5.5.1 EHLO first';
     if (this.#isLoggedIn || this.#envelope.isOpen) return '503 5.5.1 Not now';
     if (this.#needsTls) return '538 5.7.11 STARTTLS first';
@@ -206,9 +207,12 @@ export class SmtpSession {
       this.#wire.say(`334 ${text}`);
       return this.#line();
     };
-    switch (await login(argument, challenge, secrets)) {
+    const result = await login(argument, challenge, secrets);
+    switch (result) {
       case 'good':
+      case 'good-to-send':
         this.#isLoggedIn = true;
+        this.#onlySends = result === 'good-to-send';
         return '235 2.7.0 Welcome';
       case 'wrong':
         await this.#wire.pause(SMTP_LOGIN_PAUSE_MS * 2 ** this.#wrongLogins++);
@@ -228,13 +232,15 @@ export class SmtpSession {
     if (!this.#isGreeted) return '503 5.5.1 EHLO first';
     if (this.#needsTls) return this.#logged('530 5.7.0 STARTTLS first');
     if (this.#isStranger) return this.#logged('530 5.7.0 AUTH first, with a token as the password');
-    return this.#envelope.mail(argument, this.#parts.secrets.length > 0);
+    return this.#envelope.mail(argument, this.#parts.secrets.all.length > 0);
   }
 
   async #data(): Promise<string | null> {
     const refusal = this.#envelope.dataRefusal;
     if (refusal !== null) return refusal;
-    const { terms } = this.#envelope;
+    const { secrets, strangersOnlySend } = this.#parts;
+    const onlySends = secrets.all.length > 0 ? this.#onlySends : (strangersOnlySend?.() ?? false);
+    const terms = { ...this.#envelope.terms, onlySends };
     this.#envelope.reset();
     let intake: MailIntake | null = null;
     let ids: readonly string[] | null = null;

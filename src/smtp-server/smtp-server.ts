@@ -25,7 +25,7 @@ export interface SmtpServer {
 
 /** A server of these parts. */
 export function createSmtpServer(parts: SmtpParts): SmtpServer {
-  const secrets = parts.tokens.map(digest);
+  const secrets = { all: parts.tokens.map(digest), send: (parts.sendTokens ?? []).map(digest) };
   const sessions = new Map<SmtpSession, Promise<void>>();
   let isStopping = false;
 

@@ -37,7 +37,7 @@ export class Transaction {
   }
 
   /** The envelope of the mail that comes now. */
-  get terms(): MailTerms {
+  get terms(): Omit<MailTerms, 'onlySends'> {
     return {
       ...{ from: this.#from, to: this.#to, expectedBytes: this.#expectedBytes },
       ...{ isUrgent: false, isRepaired: true },

@@ -18,10 +18,10 @@ import { encodeContent } from './document.js';
 import type { AcceptedMessage, StoreEvent } from './event.js';
 import { idMaker } from './ids.js';
 import type { StoreOptions } from './journaled-store.js';
-import { forgetKey } from './keys.js';
+import { forgetKey, keysLike } from './keys.js';
 import type { Ledger } from './ledger.js';
 import { sumOf } from './record.js';
-import { PLAIN_WEIGHT, type Room } from './room.js';
+import { type Asker, PLAIN_WEIGHT, type Room } from './room.js';
 import { RoomMaker } from './room-maker.js';
 import type { KeyEntry } from './state.js';
 import type { Accepted, AcceptKeyed, KeyedContent, Upload } from './store.js';
@@ -55,16 +55,17 @@ export class Acceptance {
   /** Forgets the keys that are too old. */
   sweep(): void {
     const { state } = this.#ledger;
-    for (const [key, entry] of state.keys) if (this.#isOver(entry)) forgetKey(state, key);
+    for (const [key, entry] of [...state.keys, ...state.sendKeys])
+      if (this.#isOver(entry)) forgetKey(state, key);
   }
 
-  async upload(expectedBytes: number, isUrgent: boolean): Promise<Upload> {
+  async upload(expectedBytes: number, asker: Asker): Promise<Upload> {
     this.#assertWorking();
     await this.#budget.look();
     const upload: SpoolUpload = new SpoolUpload({
       spool: this.#ledger.spool,
       // Content of failed messages is dropped only for bytes that have arrived, not for a Content-Length.
-      room: this.roomMaker.reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }, isUrgent),
+      room: this.roomMaker.reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }, asker),
       writeBytes: this.#writeBytesOf(expectedBytes),
       roomMaker: this.roomMaker,
       onOver: () => this.#uploads.delete(upload),
@@ -109,7 +110,7 @@ export class Acceptance {
   recall(key: string): KeyEntry | null {
     // The records that recovery found are perhaps not on the device yet.
     if (this.#ledger.trouble) throw this.#ledger.trouble;
-    const entry = this.#ledger.state.keys.get(key);
+    const entry = keysLike(this.#ledger.state, key).get(key);
     return entry && !this.#isOver(entry) ? entry : null;
   }
 
@@ -136,10 +137,10 @@ export class Acceptance {
     try {
       if (this.#budget.stale) await this.#budget.look();
       const asked = roomOf(drafts, contents, keyed);
-      room = this.roomMaker.reserve(
-        asked,
-        drafts.every(({ urgent }) => urgent),
-      );
+      room = this.roomMaker.reserve(asked, {
+        isUrgent: drafts.every(({ urgent }) => urgent),
+        onlySends: drafts.some(({ onlySends }) => onlySends),
+      });
       await this.roomMaker.makeRoom(room, asked.bytes);
       const dropped = this.roomMaker.inTheWay;
       const events: StoreEvent[] = dropped.length > 0 ? [{ e: 'dropped', ids: dropped }] : [];
@@ -196,15 +197,16 @@ export class Acceptance {
 
   /** Undefined for most. */
   #extrasOf(draft: Draft, [mail = '', ...others]: readonly string[]): Extras | undefined {
-    const { urgent, lifeMs, content } = draft;
+    const { urgent, lifeMs, onlySends, content } = draft;
     const isReadyMade = 'missing' in content;
     const hasOthers = others.length > 0;
-    if (!urgent && lifeMs === undefined && !hasOthers && !isReadyMade) return undefined;
+    if (!urgent && lifeMs === undefined && !onlySends && !hasOthers && !isReadyMade) return undefined;
     return {
       ...(hasOthers && { mail }),
       ...(isReadyMade && { isReadyMade, messageId: this.#ownMessageId(draft) ?? this.#newMessageId(mail) }),
       ...(urgent && { urgent }),
       ...(lifeMs !== undefined && { lifeMs }),
+      ...(onlySends && { onlySends }),
     };
   }
 

@@ -56,7 +56,7 @@ export function toDocument(state: State): StoreDocument {
     ...(state.held && { held: true }),
     ...(state.reachMs > 0 && { reachMs: state.reachMs }),
     boots: bootsIn(state, kinds, rows),
-    keys: [...state.keys].map(([key, entry]) => ({ key, ...entry })),
+    keys: [...state.keys, ...state.sendKeys].map(([key, entry]) => ({ key, ...entry })),
     book: toBookDocument(state.book),
     ...(state.unknownEvents.length > 0 && { unknownEvents: state.unknownEvents }),
     ...state.more,
@@ -79,7 +79,7 @@ function linesOf(rows: readonly MessageRow[]): Iterable<readonly MessageRow[]> {
 
 /** The boots that a stamp refers to. Others are forgotten. */
 function bootsIn(
-  { boots, keys }: State,
+  { boots, keys, sendKeys }: State,
   kinds: readonly RowKind[],
   rows: readonly MessageRow[],
 ): Record<string, BootDocument> {
@@ -95,7 +95,7 @@ function bootsIn(
     add(row[10]?.failed?.boot);
     add(row[10]?.sent?.boot);
   }
-  for (const { at } of keys.values()) add(at.boot);
+  for (const { at } of [...keys.values(), ...sendKeys.values()]) add(at.boot);
   return found;
 }
 

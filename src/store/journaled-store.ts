@@ -24,6 +24,7 @@ import { Ledger, type LedgerOptions } from './ledger.js';
 import { alreadyFinal, beingSent, countMessages, listMessages, oldestOpen } from './listing.js';
 import { countWaiting, messagesOf } from './lists.js';
 import type { Reachability } from './reachability.js';
+import { ANYBODY, type Asker } from './room.js';
 import { restingStatus, type State } from './state.js';
 import type {
   Accepted,
@@ -102,8 +103,8 @@ class JournaledStore implements Store {
     return this.#state.held;
   }
 
-  upload(expectedBytes: number, isUrgent = false): Promise<Upload> {
-    return this.#acceptance.upload(expectedBytes, isUrgent);
+  upload(expectedBytes: number, { isUrgent, onlySends }: Asker = ANYBODY): Promise<Upload> {
+    return this.#acceptance.upload(expectedBytes, { isUrgent, onlySends });
   }
 
   accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {

@@ -1,29 +1,54 @@
 /**
- * The Idempotency-Keys that the state remembers (local-api §1).
+ * The Idempotency-Keys that the state remembers (local-api §1). Callers who may only send have keys of their own: they can
+ * neither take a key ahead of the others, nor drive out theirs, nor get their ids.
  */
 import { KEYS_MEMORY_SHARE } from '../limits.js';
 import { forgetOldest } from '../recent.js';
 import type { KeyEntry, State } from './state.js';
 import { keyWeight } from './weight.js';
 
-/** Remembers a key. Forgets the oldest keys if there are too many, or if they take too much memory. */
+/** Stands before such a key. No caller's key has a blank. */
+const SEND = 'send ';
+
+/** The key under which the store knows a caller's key. */
+export function storedKey(key: string, onlySends: boolean): string {
+  return onlySends ? SEND + key : key;
+}
+
+/** The keys of this one's kind. */
+export function keysLike({ keys, sendKeys }: Pick<State, 'keys' | 'sendKeys'>, key: string): State['keys'] {
+  return key.startsWith(SEND) ? sendKeys : keys;
+}
+
+/**
+ * Remembers a key. Forgets the oldest keys of its kind if there are too many. If all keys take too much memory, the kind
+ * that takes more than half of it forgets.
+ */
 export function insertKey(state: State, key: string, entry: KeyEntry): void {
   forgetKey(state, key);
-  const { keys, weights, bounds } = state;
-  keys.set(key, entry);
-  weights.keys += keyWeight(key, entry);
+  const { weights, bounds } = state;
+  const like = keysLike(state, key);
+  like.set(key, entry);
+  weigh(state, key, entry, 1);
+  const forget = (oldest: string) => forgetKey(state, oldest);
+  forgetOldest(like.keys(), () => like.size > bounds.keysMax, forget);
   const bytesMax = bounds.memoryBytesMax * KEYS_MEMORY_SHARE;
-  forgetOldest(
-    keys.keys(),
-    () => keys.size > bounds.keysMax || weights.keys > bytesMax,
-    (oldest) => forgetKey(state, oldest),
-  );
+  const isTooMuch = () => weights.keys > bytesMax;
+  forgetOldest(state.sendKeys.keys(), () => isTooMuch() && weights.sendKeys > bytesMax / 2, forget);
+  forgetOldest(state.keys.keys(), isTooMuch, forget);
 }
 
 /** Forgets a key. */
-export function forgetKey({ keys, weights }: State, key: string): void {
-  const entry = keys.get(key);
+export function forgetKey(state: State, key: string): void {
+  const like = keysLike(state, key);
+  const entry = like.get(key);
   if (!entry) return;
-  keys.delete(key);
-  weights.keys -= keyWeight(key, entry);
+  like.delete(key);
+  weigh(state, key, entry, -1);
+}
+
+function weigh({ weights }: State, key: string, entry: KeyEntry, sign: 1 | -1): void {
+  const bytes = sign * keyWeight(key, entry);
+  weights.keys += bytes;
+  if (key.startsWith(SEND)) weights.sendKeys += bytes;
 }

@@ -69,11 +69,22 @@ function enter(state: State, message: Message, place: Place | null): void {
   setPlace(state, message, place);
   const isDone = isFinal(message.status);
   if (message.extras?.urgent) state.urgent[isDone ? 'delete' : 'add'](message.id);
+  if (message.extras?.onlySends) countOnlySent(state, message);
   if (message.status === 'deferred') state.deferred.add(message.id);
   if (!isDone) return;
   const list = place ? 'kept' : 'finished';
   state[list].add(message.id);
   state.weights[list] += messageWeight(message);
+}
+
+/** A message enters a list after each change of its weight. */
+function countOnlySent({ onlySent, weights }: State, message: Message): void {
+  weights.onlySent -= onlySent.get(message.id) ?? 0;
+  onlySent.delete(message.id);
+  if (isFinal(message.status)) return;
+  const weight = messageWeight(message);
+  onlySent.set(message.id, weight);
+  weights.onlySent += weight;
 }
 
 /** Forgets finished messages, the oldest first, until the state is within its bounds. */

@@ -1,6 +1,7 @@
 /**
  * Where the contents of messages lie: in which segments, and in which files.
  */
+import { BLOCK_BYTES } from '../limits.js';
 import type { Message, Place } from '../message/message.js';
 import type { State } from './state.js';
 
@@ -9,8 +10,10 @@ export function setPlace(state: State, message: Message, place: Place | null): v
   if (message.place) countContent(state, message, message.place, -1);
   if (place) countContent(state, message, place, 1);
   if (!message.place !== !place)
-    for (const { id } of message.attachments) {
-      if (countUser(state.fileUsers, id, place ? 1 : -1) === 0) state.released.push(id);
+    for (const { id, size } of message.attachments) {
+      const users = countUser(state.fileUsers, id, place ? 1 : -1);
+      if (users === 0) state.released.push(id);
+      if (users === (place ? 1 : 0)) countOnlySent(state, message, (place ? 1 : -1) * fileBytes(size));
     }
   if (message.place && !place) message.textBytes = message.place.length;
   message.place = place;
@@ -23,6 +26,16 @@ function countContent(state: State, message: Message, place: Place, sign: 1 | -1
     if (users !== (sign === 1 ? 1 : 0)) return;
   }
   countLive(state, place.segment, sign * place.length);
+  countOnlySent(state, message, sign * place.length);
+}
+
+function countOnlySent({ weights }: State, { extras }: Message, bytes: number): void {
+  if (extras?.onlySends) weights.onlySentBytes += bytes;
+}
+
+/** A file's blocks, and one for its inode and name. */
+function fileBytes(size: number): number {
+  return (Math.ceil(size / BLOCK_BYTES) + 1) * BLOCK_BYTES;
 }
 
 function isShared({ extras }: Message): boolean {

@@ -10,7 +10,7 @@ import type { Budget, Reservation } from './budget.js';
 import type { Ledger } from './ledger.js';
 import { messagesOf } from './lists.js';
 import { Freed } from './places.js';
-import { NOTHING, type Room } from './room.js';
+import { type Asker, NOTHING, type Room } from './room.js';
 import { messageWeight } from './weight.js';
 
 interface RoomMakerOptions {
@@ -31,8 +31,8 @@ export class RoomMaker {
   }
 
   /** Reserves room. If content must be dropped first, it reserves no bytes yet. Throws queue-full or storage-full. */
-  reserve(asked: Room, isUrgent: boolean): Reservation {
-    return this.#orCompact(() => this.#options.budget.reserve(asked, isUrgent));
+  reserve(asked: Room, asker: Asker): Reservation {
+    return this.#orCompact(() => this.#options.budget.reserve(asked, asker));
   }
 
   /** Takes an inode, and a block for inode and name. Throws queue-full or storage-full. */
@@ -50,7 +50,7 @@ export class RoomMaker {
     if (room.bytes >= bytes) return;
     await this.#turns.do(async () => {
       if (this.#options.budget.stale) await this.#options.budget.look();
-      await this.#dropFor(bytes - room.bytes, room.isUrgent);
+      await this.#dropFor(bytes - room.bytes, room.asker);
       this.#orCompact(() => room.add(bytes - room.bytes));
     });
   }
@@ -65,7 +65,7 @@ export class RoomMaker {
     const { state } = this.#options.ledger;
     const { kept, weights } = state;
     if (kept.size === 0) return [];
-    const excess = this.#options.budget.excess(NOTHING, true);
+    const excess = this.#options.budget.excess(NOTHING, { isUrgent: true, onlySends: false });
     let count = excess.count + kept.size;
     let memoryBytes = excess.memoryBytes + weights.kept;
     const ids: string[] = [];
@@ -93,9 +93,9 @@ export class RoomMaker {
    * Drops the oldest content, if that makes room for so many bytes. Files are removed at once, texts only with their
    * segments, so the first request may still be refused.
    */
-  async #dropFor(bytes: number, isUrgent: boolean): Promise<void> {
+  async #dropFor(bytes: number, asker: Asker): Promise<void> {
     const { state } = this.#options.ledger;
-    const missing = this.#options.budget.missing(bytes, isUrgent);
+    const missing = this.#options.budget.missing(bytes, asker);
     const ids: string[] = [];
     const freed = new Freed(state);
     for (const message of messagesOf(state, state.kept)) {
@@ -106,7 +106,7 @@ export class RoomMaker {
     if (ids.length === 0 || freed.fileBytes + freed.textBytes < missing) return;
     await this.drop(ids);
     await this.#options.ledger.spool.idle;
-    if (this.#options.budget.missing(bytes, isUrgent) > 0) await this.#options.ledger.checkpoint();
+    if (this.#options.budget.missing(bytes, asker) > 0) await this.#options.ledger.checkpoint();
     await this.#options.budget.look();
   }
 

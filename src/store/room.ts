@@ -1,8 +1,8 @@
 /**
  * Amounts of room.
  */
-import { KIB } from '../limits.js';
-import { NO_ATTACHMENTS } from '../message/message.js';
+import { KIB, MESSAGE_RECORD_BYTES } from '../limits.js';
+import { type Message, NO_ATTACHMENTS } from '../message/message.js';
 import { countWaiting, messagesOf } from './lists.js';
 import { Freed } from './places.js';
 import type { State } from './state.js';
@@ -14,6 +14,17 @@ export interface Room {
   readonly bytes: number;
   readonly memoryBytes: number;
 }
+
+/** Who asks for room. */
+export interface Asker {
+  /** It may use the room that is kept for urgent messages. */
+  readonly isUrgent: boolean;
+  /** It may only send: askers like that share a part of the room. */
+  readonly onlySends: boolean;
+}
+
+/** Who asks for a message like most. */
+export const ANYBODY: Asker = { isUrgent: false, onlySends: false };
 
 /** The sum. */
 export function plus(one: Room, other: Room): Room {
@@ -38,6 +49,15 @@ export function withoutPart({ count, bytes, memoryBytes }: Room, share: number):
   };
 }
 
+/** This share of the room. */
+export function partOf({ count, bytes, memoryBytes }: Room, share: number): Room {
+  return {
+    count: Math.floor(count * share),
+    bytes: Math.floor(bytes * share),
+    memoryBytes: memoryBytes * share,
+  };
+}
+
 /** The parts of a store that a budget measures. */
 export interface Stored {
   readonly state: State;
@@ -50,10 +70,16 @@ export function roomUsed({ state, usedBytes }: Stored): Room {
   return { count: countWaiting(state), bytes: usedBytes, memoryBytes: neededMemoryBytes(state) };
 }
 
+/** The same of the callers who may only send: their waiting messages, with content of theirs that is kept for a retry. */
+export function roomOfSenders({ state: { onlySent, weights } }: Stored): Room {
+  const bytes = weights.onlySentBytes + onlySent.size * MESSAGE_RECORD_BYTES;
+  return { count: onlySent.size, bytes, memoryBytes: weights.onlySent };
+}
+
 /** The room that new messages may take over: failed messages' content, kept for a retry. */
-export function roomGiving({ state }: Stored): Room {
+export function roomGiving({ state }: Stored, isOf: (message: Message) => boolean = () => true): Room {
   const freed = new Freed(state);
-  for (const message of messagesOf(state, state.kept)) freed.add(message);
+  for (const message of messagesOf(state, state.kept)) if (isOf(message)) freed.add(message);
   return { ...NOTHING, bytes: freed.fileBytes + freed.textBytes };
 }
 

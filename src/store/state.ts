@@ -50,7 +50,12 @@ export interface State {
   readonly finished: Set<string>;
   /** The ids of waiting messages that are urgent. */
   readonly urgent: Set<string>;
+  /** What waits of callers who may only send: the memory of each message, by its id. */
+  readonly onlySent: Map<string, number>;
+  /** The oldest first. */
   readonly keys: Map<string, KeyEntry>;
+  /** Those of callers who may only send. */
+  readonly sendKeys: Map<string, KeyEntry>;
   book: Book;
   /** Sender of the last email, kept to share the string. Not in the journal. */
   sender: Sender | null;
@@ -83,7 +88,9 @@ export function emptyState(bounds: Bounds): State {
     kept: new Set(),
     finished: new Set(),
     urgent: new Set(),
+    onlySent: new Map(),
     keys: new Map(),
+    sendKeys: new Map(),
     book: emptyBook(),
     sender: null,
     liveBytes: new Map(),
@@ -92,7 +99,10 @@ export function emptyState(bounds: Bounds): State {
     fileUsers: new Map(),
     contentUsers: new Map(),
     released: [],
-    weights: { messages: 0, kept: 0, finished: 0, keys: 0, book: null },
+    weights: {
+      ...{ messages: 0, kept: 0, finished: 0, onlySent: 0, onlySentBytes: 0 },
+      ...{ keys: 0, sendKeys: 0, book: null },
+    },
     bounds,
   };
 }

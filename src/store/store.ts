@@ -6,6 +6,7 @@ import type { Attachment, Content, Draft, Message, Status, Verdict } from '../me
 import type { Boots } from '../message/stamp.js';
 import type { STORAGE_STATES } from '../views.js';
 import type { Reachability } from './reachability.js';
+import type { Asker } from './room.js';
 
 /** An Idempotency-Key and the SHA-256 (hex) of the content it came with. */
 export interface KeyedContent {
@@ -105,9 +106,9 @@ export interface Store {
   /**
    * Begins an upload, and reserves room for one message and `expectedBytes` on the disk. If the size is unknown (0), or
    * content of failed messages must be dropped first, the reservation grows with the bytes that come. Throws queue-full,
-   * storage-full, storage-failed, stopping. `isUrgent`: it may use the room that is kept for urgent messages.
+   * storage-full, storage-failed, stopping. Without an asker it is neither urgent nor of a caller who may only send.
    */
-  upload(expectedBytes: number, isUrgent?: boolean): Promise<Upload>;
+  upload(expectedBytes: number, asker?: Asker): Promise<Upload>;
 
   /**
    * Q2: resolves once all drafts and the key are on the device. Accepts all drafts or none. Throws queue-full,

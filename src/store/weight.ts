@@ -34,7 +34,13 @@ export interface Weights {
   messages: number;
   kept: number;
   finished: number;
+  /** Waiting messages of callers who may only send. */
+  onlySent: number;
+  /** What their content takes on the disk, kept for a retry or not. */
+  onlySentBytes: number;
+  /** Includes the keys in `sendKeys`. */
   keys: number;
+  sendKeys: number;
   /** Null: it has changed since it was weighed. */
   book: number | null;
 }

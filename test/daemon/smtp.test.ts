@@ -18,7 +18,13 @@ async function open(t: Test, env: Record<string, string>, system = {}) {
   const { system: fake } = testSystem();
   const live = { ...configOf({ FIELDPOST_STATE_DIR: t.testdir(), ...env }) };
   const parts = { ...fake, clock: withoutPauses(new FakeClock()), hostname: () => 'pump-3', ...system };
-  const smtp = await openSmtp(live, parts, begin, () => undefined);
+  const smtp = await openSmtp(
+    live,
+    parts,
+    begin,
+    () => undefined,
+    () => true,
+  );
   t.teardown(async () => {
     const closed = smtp?.close();
     await smtp?.stop(0);

@@ -88,8 +88,82 @@ t.test('restarts of a full queue take no room, and it takes urgent messages', ne
   }
   t.equal((await daemon.api('messages', mail(60_000))).status, 429, 'it is still full');
   for (let n = 0; n < 4; n++)
-    t.equal((await daemon.api('messages', mail(10_000, { urgent: true }))).status, 202);
+    t.equal((await daemon.api('messages', mail(60_000, { priority: 'high' }))).status, 202);
   mostBytes = Math.max(mostBytes, bytesIn(directory));
   t.ok(mostBytes > 0.8 * limitBytes && mostBytes <= limitBytes, `${mostBytes} bytes`);
   t.equal(await daemon.end('SIGTERM'), 0);
 });
+
+t.test(
+  'callers who may only send get half of the queue, at each door, and keys of their own',
+  needsProgram,
+  async (t) => {
+    const env = {
+      FIELDPOST_STATE_DIR: join(t.testdir(), 'state'),
+      FIELDPOST_MAX_QUEUE: '20',
+      FIELDPOST_FROM: 'd@example.com',
+      FIELDPOST_API_TOKEN: 'the-token-of-the-owner',
+      FIELDPOST_SEND_TOKEN: 'the-token-for-sending',
+    };
+    let daemon = await startIn(t, env);
+    const post = async (
+      token: string,
+      body: string | FormData,
+      headers: Record<string, string> = {},
+      query = '',
+    ) => {
+      const type = typeof body === 'string' && { 'Content-Type': 'application/json' };
+      const answer = await fetch(`http://127.0.0.1:${daemon.port}/api/internal/messages${query}`, {
+        method: 'POST',
+        headers: { Authorization: `Bearer ${token}`, ...type, ...headers },
+        body,
+      });
+      return { status: answer.status, json: JSON.parse(await answer.text()) };
+    };
+    const [owner, sender] = [env.FIELDPOST_API_TOKEN, env.FIELDPOST_SEND_TOKEN];
+    const one = JSON.stringify([EMAIL]);
+    const urgent = JSON.stringify([{ ...EMAIL, priority: 'high' }]);
+    const form = () => {
+      const data = new FormData();
+      for (const [name, value] of Object.entries({ ...EMAIL, type: '1' })) data.append(name, value);
+      data.append('file', new Blob(['x']), 'x.txt');
+      return data;
+    };
+    const mail = [
+      sender,
+      'Subject: x\r\n\r\nx',
+      { 'Content-Type': 'message/rfc822' },
+      '?to=a@example.com',
+    ] as const;
+
+    const key = { 'Idempotency-Key': 'alarm' };
+    const taken = await post(sender, urgent, key);
+    const own = await post(owner, one, key);
+    t.same([taken.status, own.status], [202, 202], 'a key taken ahead is free for the owner');
+    t.not(own.json[0].id, taken.json[0].id);
+    t.equal((await post(sender, form())).status, 202);
+    t.equal((await post(...mail)).status, 202);
+    for (let i = 3; i < 10; i++) t.equal((await post(sender, one)).status, 202);
+
+    const isRefused = async () => {
+      for (const { status, json } of [
+        await post(sender, one),
+        await post(sender, urgent),
+        await post(sender, form()),
+        await post(...mail),
+      ]) {
+        t.match([status, json.type], [429, /queue-full$/]);
+        t.match(json.detail, /callers who may only send have 10 messages in the queue .* half of it, 10/);
+      }
+    };
+    await isRefused();
+    t.equal(await daemon.end('SIGKILL'), null);
+    daemon = await startIn(t, env);
+    await isRefused();
+    t.same((await post(owner, one, key)).json[0].id, own.json[0].id);
+    t.same((await post(sender, urgent, key)).json[0].id, taken.json[0].id);
+    for (let i = 0; i < 8; i++) t.equal((await post(owner, one)).status, 202, 'the rest is for the others');
+    t.equal((await post(owner, urgent)).status, 202, 'and what is kept for urgent ones');
+    t.equal((await post(owner, urgent)).status, 429);
+  },
+);

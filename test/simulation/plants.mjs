@@ -160,7 +160,7 @@ export const MAIL = {
   },
   'room-leaks': {
     why: 'room that was reserved is not given back',
-    cut: ['src/store/budget.ts', 'this.#budget.change(negative(this.#left));', ''],
+    cut: ['src/store/budget.ts', 'this.#budget.change(negative(this.#left), this.asker);', ''],
   },
   'handles-leak': {
     why: 'an attachment that was sent stays open',

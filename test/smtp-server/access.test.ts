@@ -73,6 +73,25 @@ test('with a token everybody must, over loopback too: as the API asks', async (t
   t.equal(door.mails.length, 1);
 });
 
+test('a mail tells whether its client may only send', async (t) => {
+  const door = await openDoor(t, { tokens: TOKENS, sendTokens: ['send-token'] });
+  const open = await openDoor(t);
+  const alone = await openDoor(t, { strangersOnlySend: () => true });
+  for (const [at, password] of [
+    [door, 'good-token'],
+    [door, 'send-token'],
+    [open, null],
+    [alone, null],
+  ] as const) {
+    const client = await at.greeted();
+    if (password !== null) t.match(await client.ask(plain(password)), /^235 /);
+    t.same(await client.codes(ENVELOPE, 3), [250, 250, 354]);
+    t.match(await client.ask('hi\r\n.'), /^250 /);
+  }
+  const told = [door, open, alone].map(({ mails }) => mails.map(({ onlySends }) => onlySends));
+  t.same(told, [[false, true], [false], [true]]);
+});
+
 test('three wrong passwords, each answered later than the one before', async (t) => {
   const door = await openDoor(t, { tokens: TOKENS });
   const client = await door.greeted();

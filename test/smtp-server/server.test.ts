@@ -33,6 +33,7 @@ test('the commands of one mail', async (t) => {
       expectedBytes: 20,
       isUrgent: false,
       isRepaired: true,
+      onlySends: false,
       octets: Buffer.from('Subject: s\r\n\r\n.dot\r\n'),
     },
   ]);

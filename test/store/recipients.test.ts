@@ -2,6 +2,7 @@
 import t from 'tap';
 import type { Address } from '../../src/message/address.js';
 import type { Draft, Message } from '../../src/message/message.js';
+import { ANYBODY } from '../../src/store/room.js';
 import type { Store } from '../../src/store/store.js';
 import { draftTo, draftToAll, octets } from '../support/drafts.js';
 import { addFile, budgetOf, inChunks, SPOOL } from '../support/spool.js';
@@ -124,7 +125,7 @@ t.test('and of its bytes, also for files; a queue of one has no such part', asyn
   const { store } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 40 * 2 ** 20 }));
   const upload = await store.upload(37 * 2 ** 20);
   await t.rejects(store.upload(2 * 2 ** 20), { code: 'queue-full' });
-  await (await store.upload(2 * 2 ** 20, true)).discard();
+  await (await store.upload(2 * 2 ** 20, { ...ANYBODY, isUrgent: true })).discard();
   await upload.discard();
   const { store: small } = await openOn(newDisk(), 1, budgetOf({ maxQueue: 1 }));
   await small.accept([draftTo('a')], null);

@@ -6,6 +6,7 @@ import t from 'tap';
 import { DAY_MS, IDEMPOTENCY_KEYS_MAX, KIB, MIB } from '../../src/limits.js';
 import type { Attachment, Draft } from '../../src/message/message.js';
 import { fromDocument, toDocument } from '../../src/store/document.js';
+import { ANYBODY } from '../../src/store/room.js';
 import { apply, emptyState, type State } from '../../src/store/state.js';
 import type { Store } from '../../src/store/store.js';
 import { boundsOf, memoryBytes, ownText } from '../../src/store/weight.js';
@@ -112,7 +113,7 @@ const draftWith = (attachments: readonly Attachment[]): Draft =>
   }) as unknown as Draft;
 
 async function acceptFiles(store: Store): Promise<string> {
-  const upload = await store.upload(0, true);
+  const upload = await store.upload(0, { ...ANYBODY, isUrgent: true });
   try {
     const attachments: Attachment[] = [];
     for (let i = 0; i < FILES; i++) attachments.push(await addFile(upload, [Buffer.from('x')], FILE));

@@ -32,6 +32,6 @@ export const API_SETTINGS = {
     kind: bearer,
     credential: 'send-token',
     about:
-      'A second token, for programs that may send and ask after what they sent, and nothing else. Needs `FIELDPOST_API_TOKEN_FILE`.',
+      'A second token, for programs that may send and ask after what they sent, and nothing else. They share half of the queue. Needs `FIELDPOST_API_TOKEN_FILE`.',
   }),
 };
