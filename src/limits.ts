@@ -244,6 +244,10 @@ export const PRESENCE_WRITE_MS = 5 * MINUTE_MS;
 /** Idempotency-Keys that the cloud remembers, and for how long. */
 export const CLOUD_KEYS_MAX = 100_000;
 export const CLOUD_KEYS_AGE_MS = 7 * DAY_MS;
+/** The parts of the cloud's outbox: its own mails, its own other notifications, and messages of devices. */
+export const OUTBOX_SHARES = { mail: 1 / 2, short: 1 / 4, devices: 1 / 4 } as const;
+/** The part of the outbox, and of FLEET_MESSAGES_MAX, that messages of one device may take. */
+export const OUTBOX_DEVICE_SHARE = 1 / 100;
 /** A regional outage: news that come within this time may go together in a digest. */
 export const DIGEST_WINDOW_MS = MINUTE_MS;
 /** A digest is for news of more devices than this. It names this many of them. */

@@ -103,6 +103,7 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_CLOUD_SERVER_STOP_DELAY: ['9s', 'cloudServerStopDelayMs', 9000],
     FIELDPOST_CLOUD_SERVER_WEBHOOK: ['https://h.example/x', 'cloudServerWebhook', 'https://h.example/x'],
     FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE: ['/k/auth', 'cloudServerWebhookAuth', 'Bearer abc'],
+    FIELDPOST_CLOUD_SERVER_HOURLY_LIMIT: ['7', 'cloudServerHourlyLimit', 7],
     FIELDPOST_CLOUD_SERVER_TIME_ZONE: ['Europe/Paris', 'cloudServerTimeZone', 'Europe/Paris'],
     FIELDPOST_CLOUD_SERVER_PUBLIC_URL: ['https://p.example/', 'cloudServerPublicUrl', 'https://p.example/'],
     FIELDPOST_CLOUD_SERVER_STORE: [
@@ -623,6 +624,7 @@ t.test('the credentials for a webhook', async (t) => {
 t.test('a webhook, a time zone', async (t) => {
   const env = {
     FIELDPOST_CLOUD_SERVER_WEBHOOK: 'https://hooks.example.com/secret?key=1',
+    FIELDPOST_CLOUD_SERVER_HOURLY_LIMIT: ['7', 'cloudServerHourlyLimit', 7],
     FIELDPOST_CLOUD_SERVER_TIME_ZONE: 'europe/amsterdam',
   };
   const config = good(env);

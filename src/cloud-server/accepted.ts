@@ -1,26 +1,145 @@
 /**
- * Accepts messages to people into the cloud's store, from which delivery sends them, and counts them.
+ * Accepts messages to people into the cloud's store, from which delivery sends them, and counts them. The outbox has three
+ * parts, so that none fills the room of another while a relay or a provider is down: the cloud's own mails, its own SMS,
+ * calls and push messages, and the messages of devices. A device has a share of the last part.
  */
-import type { Draft } from '../message/message.js';
+import { FieldpostError } from '../errors.js';
+import { OUTBOX_DEVICE_SHARE, OUTBOX_SHARES } from '../limits.js';
+import { type Draft, isFinal } from '../message/message.js';
+import { counted } from '../sizes.js';
 import type { Accepted, KeyedContent, Store } from '../store/store.js';
 
-/** Messages accepted since the start, by kind. */
-export class AcceptedMessages {
-  readonly #store: Pick<Store, 'accept'>;
-  readonly #nudge: () => void;
-  readonly totals = { notification: 0, message: 0 };
+type Part = keyof typeof OUTBOX_SHARES;
 
-  /** `nudge` tells delivery that there is something to send. */
-  constructor(store: Pick<Store, 'accept'>, nudge: () => void) {
-    this.#store = store;
-    this.#nudge = nudge;
+interface AcceptedOptions {
+  readonly store: Pick<Store, 'accept' | 'recall' | 'keys' | 'get' | 'whenFinal' | 'room' | 'storage'>;
+  readonly maxQueue: number;
+  /** False: no relay is configured. */
+  readonly takesMail: boolean;
+  /** False: no webhook is configured for SMS, phone and push messages. */
+  readonly takesShort: boolean;
+  /** Tells delivery that there is something to send. */
+  readonly nudge: () => void;
+}
+
+const WORDS = { mail: 'mails', short: 'SMS, calls and pushes', devices: 'messages of devices' } as const;
+
+/** The store's key of a device's message. */
+export function messageKey(device: string, id: string): string {
+  return `message ${device} ${id}`;
+}
+
+/** The device of that key; null: the message is a notification of the cloud. */
+function deviceOf(key: string): string | null {
+  return /^message (\S+) /.exec(key)?.[1] ?? null;
+}
+
+/** Accepts within the shares. */
+export class AcceptedMessages {
+  readonly #options: AcceptedOptions;
+  /** Messages accepted since the start, by kind. */
+  readonly totals = { notification: 0, message: 0 };
+  /** How many wait in each part. */
+  readonly waiting: Record<Part, number> = { mail: 0, short: 0, devices: 0 };
+  readonly #ofDevice = new Map<string, number>();
+
+  /** Counts what waits already. */
+  constructor(options: AcceptedOptions) {
+    this.#options = options;
+    const { store } = options;
+    for (const [key, { ids }] of store.keys) {
+      const message = store.get(ids[0] ?? '');
+      if (message && !isFinal(message.status)) this.#endsWith(message.id, this.#enter(message.type, key));
+    }
   }
 
-  /** Accepts a message once for its key. Rejects as Store.accept does. */
-  async accept(kind: keyof AcceptedMessages['totals'], draft: Draft, keyed: KeyedContent): Promise<Accepted> {
-    const answer = await this.#store.accept([draft], keyed);
-    if (!answer.replayed) this.totals[kind]++;
-    this.#nudge();
+  /** Accepts a message once for its key. Rejects with queue-full beyond a share, and as Store.accept does. */
+  async accept(draft: Draft, keyed: KeyedContent): Promise<Accepted> {
+    const device = deviceOf(keyed.key);
+    // The cloud's own go first, and have the room that the store keeps for urgent messages.
+    const drafts = [device === null ? { ...draft, urgent: true as const } : draft];
+    // It has its room already, perhaps in a part that is full now.
+    if (this.#options.store.recall(keyed.key) !== null)
+      return await this.#options.store.accept(drafts, keyed);
+    this.#check(draft.type, device);
+    const leave = this.#enter(draft.type, keyed.key);
+    let answer: Accepted | null = null;
+    try {
+      answer = await this.#options.store.accept(drafts, keyed);
+    } finally {
+      if (answer === null || answer.replayed) leave();
+    }
+    if (!answer.replayed) {
+      this.#endsWith(answer.ids[0] as string, leave);
+      this.totals[device === null ? 'notification' : 'message']++;
+    }
+    this.#options.nudge();
     return answer;
   }
+
+  /** Why some notification of 1 KiB does not fit, as a sentence; null: all fit. */
+  get fullness(): string | null {
+    const full = this.#ownParts.find((part) => this.#isFull(part));
+    return full === undefined ? this.#options.store.room().urgentReason : this.#fullnessOf(full);
+  }
+
+  /** False: it refuses every notification. */
+  get mayTakeMore(): boolean {
+    const { store } = this.#options;
+    const isOpen = store.storage().state === 'ok' && store.room().urgentReason === null;
+    return isOpen && this.#ownParts.some((part) => !this.#isFull(part));
+  }
+
+  /** The parts that notifications go to. */
+  get #ownParts(): Part[] {
+    const { takesMail, takesShort } = this.#options;
+    return [...(takesMail ? (['mail'] as const) : []), ...(takesShort ? (['short'] as const) : [])];
+  }
+
+  #fullnessOf(part: Part): string {
+    return `the outbox has no more room for ${WORDS[part]}: ${counted(this.waiting[part], 'message')} wait`;
+  }
+
+  #isFull(part: Part): boolean {
+    return this.waiting[part] >= atLeastOne(this.#options.maxQueue * OUTBOX_SHARES[part]);
+  }
+
+  #check(type: Draft['type'], device: string | null): void {
+    const part = partOf(type, device);
+    const own = this.#ofDevice.get(device ?? '') ?? 0;
+    if (own >= atLeastOne(this.#options.maxQueue * OUTBOX_DEVICE_SHARE)) throw deviceFull();
+    if (this.#isFull(part)) throw new FieldpostError('queue-full', this.#fullnessOf(part));
+  }
+
+  /** Counts a message as waiting, until the given function is called. */
+  #enter(type: Draft['type'], key: string): () => void {
+    const device = deviceOf(key);
+    const add = (by: 1 | -1) => {
+      this.waiting[partOf(type, device)] += by;
+      if (device === null) return;
+      const count = (this.#ofDevice.get(device) ?? 0) + by;
+      if (count > 0) this.#ofDevice.set(device, count);
+      else this.#ofDevice.delete(device);
+    };
+    add(1);
+    return () => add(-1);
+  }
+
+  #endsWith(id: string, leave: () => void): void {
+    void this.#options.store.whenFinal(id).then(leave);
+  }
+}
+
+function partOf(type: Draft['type'], device: string | null): Part {
+  if (device !== null) return 'devices';
+  return type === 1 ? 'mail' : 'short';
+}
+
+function atLeastOne(count: number): number {
+  return Math.max(1, Math.floor(count));
+}
+
+/** A device's share is used up, in an outbox or in etcd. */
+export function deviceFull(): FieldpostError {
+  return new FieldpostError('queue-full', 'as many messages of this device wait as the cloud takes');
 }

@@ -31,8 +31,7 @@ export interface CloudParts {
   readonly maxDocumentBytes: number;
   /** Throws unavailable while the store of the fleet cannot be reached. */
   readonly assertServing: () => void;
-  /** Messages to people accepted since the start. */
-  readonly accepted: AcceptedMessages['totals'];
+  readonly accepted: AcceptedMessages;
   /** False: any key opens every call. */
   readonly hasKeys: boolean;
   /** The messages to people. */

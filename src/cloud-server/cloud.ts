@@ -39,7 +39,7 @@ import { AcceptedMessages } from './accepted.js';
 import { type CheckKey, createKeyCheck, OPERATOR } from './access.js';
 import type { CloudParts } from './calls.js';
 import { Devices } from './devices.js';
-import type { EtcdFleetOptions } from './etcd/etcd-fleet.js';
+import type { FileFleetOptions } from './file-fleet.js';
 import type { FleetStore } from './fleet-store.js';
 import { Outbox } from './outbox.js';
 import { People } from './people.js';
@@ -114,11 +114,11 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   const nudge = () => delivery.nudge();
   const ways = { takesMail: config.relays.length > 0, takesShort: short !== null };
   const texts = { timeZone: config.cloudServerTimeZone, publicUrl: config.cloudServerPublicUrl };
-  const accepted = new AcceptedMessages(store, nudge);
+  const accepted = new AcceptedMessages({ store, maxQueue: config.maxQueue, nudge, ...ways });
   const people = new People();
   const fleet: FleetStore = await openFleet(config, system, {
     people,
-    accept: (draft, keyed) => accepted.accept('message', draft, keyed),
+    accept: (draft, keyed) => accepted.accept(draft, keyed),
     tell: (batch, isClosed) => teller.tell(batch, isClosed),
   });
   const { documents, watch, keys } = fleet;
@@ -126,12 +126,17 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
     accept(draft: Draft, keyed: KeyedContent) {
       // Another instance tells people now, and would tell them the same.
       if (!fleet.mayTell()) throw new FieldpostError('unavailable', 'another instance tells people now');
-      return accepted.accept('notification', draft, keyed);
+      return accepted.accept(draft, keyed);
     },
     recall: (key: string) => store.recall(key),
+    mayTakeMore: () => fleet.mayTell() && accepted.mayTakeMore,
   };
   const teller: Teller = new Teller({ store: toPeople, documents, people, texts, ...ways, log });
-  const outbox = new Outbox({ takeMessage: (...message) => fleet.takeMessage(...message), ...ways });
+  const outbox = new Outbox({
+    takeMessage: (...message) => fleet.takeMessage(...message),
+    ...ways,
+    ...{ hourlyLimit: config.cloudServerHourlyLimit, clock, log },
+  });
   const isFleet = config.cloudServerStore !== null;
   const devicesMax = isFleet ? FLEET_DEVICES_MAX : CLOUD_DEVICES_MAX;
   const devices = new Devices({ watch, documents, keys, clock, log, devicesMax });
@@ -142,7 +147,7 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
     maxDocumentBytes: isFleet ? Math.min(config.maxBodyBytes, CLOUD_DOCUMENT_BYTES_MAX) : config.maxBodyBytes,
     hasKeys: config.cloudServerKeys !== null,
     assertServing: () => fleet.assertServing(),
-    accepted: accepted.totals,
+    accepted,
     minFreeBytes: config.minFreeBytes,
     outcomes: () => delivery.outcomes,
     version: system.version,
@@ -154,7 +159,7 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
 }
 
 /** What a store of the fleet hands over to this instance. */
-type Handing = Pick<EtcdFleetOptions, 'people' | 'accept' | 'tell'>;
+type Handing = Pick<FileFleetOptions, 'people' | 'accept' | 'tell'>;
 
 /** Opens the store that the settings name. The code of the other one is not loaded. */
 async function openFleet(config: Config, system: System, handing: Handing): Promise<FleetStore> {

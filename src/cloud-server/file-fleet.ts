@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import type { System } from '../daemon/system.js';
 import type { ShortDraft } from '../message/message.js';
 import { syncAbove } from '../store/disk-error.js';
-import type { KeyedContent } from '../store/store.js';
+import type { Accepted, KeyedContent } from '../store/store.js';
 import { Documents } from './documents.js';
 import type { FleetStore } from './fleet-store.js';
 import { FileKeys } from './keys.js';
@@ -14,14 +14,15 @@ import type { People } from './people.js';
 import type { Delays } from './presence.js';
 import { Watch } from './watch.js';
 
-interface FileFleetOptions {
+/** What the files' store needs. */
+export interface FileFleetOptions {
   readonly system: Pick<System, 'disk' | 'clock' | 'log' | 'randomBytes'>;
   /** Its parent is the state directory. */
   readonly directory: string;
   readonly delays: Delays;
   readonly people: People;
   /** Messages of devices are accepted for delivery at once. */
-  readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<unknown>;
+  readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<Pick<Accepted, 'replayed'>>;
   readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
 }
 
@@ -37,7 +38,7 @@ export async function openFileFleet(options: FileFleetOptions): Promise<FleetSto
     documents,
     watch,
     keys,
-    takeMessage: async (_device, draft, keyed) => void (await accept(draft, keyed)),
+    takeMessage: async (_device, draft, keyed) => !(await accept(draft, keyed)).replayed,
     mayTell: () => true,
     assertServing: () => undefined,
     start: async () => watch.start(),

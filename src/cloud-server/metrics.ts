@@ -16,7 +16,8 @@ export async function getMetrics(exchange: Exchange, parts: CloudParts): Promise
 }
 
 async function metricsOf(parts: CloudParts): Promise<string[]> {
-  const { devices, documents, watch, store, totals, refused, outcomes, minFreeBytes, version } = parts;
+  const { devices, documents, watch, store, accepted, totals, refused, outcomes, minFreeBytes, version } =
+    parts;
   const { gauge, counter } = CLOUD;
   const { counts } = await devices.list({ ...ANY, limit: 1 });
   const { attention, ...states } = counts;
@@ -42,8 +43,9 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
     counter(
       'accepted_total',
       'Messages to people accepted since the start: notifications, and messages of devices.',
-      by('kind', parts.accepted),
+      by('kind', accepted.totals),
     ),
+    gauge('outbox_messages', 'Waiting messages by part of the outbox.', by('part', accepted.waiting)),
     counter(
       'outcomes_total',
       'Outcomes of messages to people since the start, by kind; each deferral counts.',

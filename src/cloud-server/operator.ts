@@ -82,10 +82,13 @@ export async function getFleetPage(exchange: Exchange, { hasKeys }: CloudParts):
 }
 
 /** `GET /healthz` */
-export function getHealth(exchange: Exchange, { store, devices, assertServing }: CloudParts): void {
+export function getHealth(exchange: Exchange, parts: CloudParts): void {
+  const { store, devices, accepted, assertServing } = parts;
   assertServing();
   const { state, reason } = store.storage();
   if (state !== 'ok') throw new FieldpostError('unavailable', reason ?? `storage ${state}`);
+  const { fullness } = accepted;
+  if (fullness !== null) throw new FieldpostError('unavailable', fullness);
   // The cloud still serves the devices that it has admitted.
   const refused = devices.refused > 0 ? `; too many devices, ${devices.refused} calls refused` : '';
   exchange.send(200, 'text/plain', `ok${refused}`);

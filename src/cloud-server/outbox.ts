@@ -1,9 +1,14 @@
 /**
  * Takes the messages of devices: a 2xx of the cloud promises as much as a 202 of a device.
  */
-import { FieldpostError } from '../errors.js';
+import { FieldpostError, wordsOf } from '../errors.js';
 import type { JsonObject } from '../json.js';
-import { IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
+import { FLEET_DEVICES_MAX, HOUR_MS, IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
+import type { ShortDraft } from '../message/message.js';
+import { Recent } from '../recent.js';
+import type { Clock } from '../system/clock.js';
+import type { Log } from '../system/log.js';
+import { messageKey } from './accepted.js';
 import { parseMessage } from './drafts.js';
 import type { FleetStore } from './fleet-store.js';
 import { hashOf } from './hash.js';
@@ -12,11 +17,26 @@ interface OutboxOptions {
   readonly takeMessage: FleetStore['takeMessage'];
   /** False: no webhook is configured for SMS, phone and push messages. */
   readonly takesShort: boolean;
+  /** SMS and calls of one device. */
+  readonly hourlyLimit: number;
+  readonly clock: Pick<Clock, 'bootMs'>;
+  readonly log: Log;
+}
+
+/** An hour of a device, which begins with its first message. */
+interface Hour {
+  /** On the boot's clock. */
+  readonly endMs: number;
+  /** SMS and calls that were taken, or are being taken. */
+  taken: number;
+  /** A refusal was logged. */
+  isLogged: boolean;
 }
 
 /** The door for messages of devices. */
 export class Outbox {
   readonly #options: OutboxOptions;
+  readonly #hours = new Recent<string, Hour>(FLEET_DEVICES_MAX);
 
   constructor(options: OutboxOptions) {
     this.#options = options;
@@ -24,24 +44,58 @@ export class Outbox {
 
   /**
    * Accepts a message of a device. Resolves with its id when it is stored for good. Throws malformed-request,
-   * invalid, unavailable without a webhook, and the errors of FleetStore.takeMessage.
+   * invalid, rate-limited, unavailable without a webhook, and the errors of FleetStore.takeMessage.
    */
   async take(device: string, key: string | string[] | undefined, body: unknown): Promise<string> {
-    const { takeMessage, takesShort } = this.#options;
     const { id } = (body ?? {}) as { id?: unknown };
     if (typeof id !== 'string' || id !== key || id.length > IDEMPOTENCY_KEY_CHARS_MAX) {
       const words = `The Idempotency-Key must be the message's id, of at most ${IDEMPOTENCY_KEY_CHARS_MAX} characters`;
       throw new FieldpostError('malformed-request', words);
     }
     const draft = parseMessage(body as JsonObject, device);
-    if (!takesShort) {
+    if (!this.#options.takesShort) {
       throw new FieldpostError('unavailable', 'This cloud has no way to send SMS, phone and push messages', {
         hint: 'see FIELDPOST_CLOUD_SERVER_WEBHOOK',
       });
     }
-    const { type, destination, content } = draft;
-    const hash = hashOf(type, destination, content);
-    await takeMessage(device, draft, { key: `message ${device} ${id}`, hash });
+    const hour = this.#hourOf(device);
+    try {
+      await this.#takeWithin(hour, device, messageKey(device, id), draft);
+    } catch (error) {
+      const isOver = error instanceof FieldpostError && ['rate-limited', 'queue-full'].includes(error.code);
+      // The device retries for as long as it takes.
+      if (isOver && !hour.isLogged)
+        this.#options.log.warn('device limited', { device, reason: wordsOf(error) });
+      if (isOver) hour.isLogged = true;
+      throw error;
+    }
     return id;
+  }
+
+  async #takeWithin(hour: Hour, device: string, key: string, draft: ShortDraft): Promise<void> {
+    const { takeMessage, hourlyLimit, clock } = this.#options;
+    const { type, destination, content } = draft;
+    // A push message costs nobody money.
+    const counts = type === 4 ? 0 : 1;
+    if (hour.taken + counts > hourlyLimit) {
+      const words = `the cloud takes ${hourlyLimit} SMS and calls of a device in an hour`;
+      throw new FieldpostError('rate-limited', words, { retryAfterMs: hour.endMs - clock.bootMs() });
+    }
+    hour.taken += counts;
+    let isNew = false;
+    try {
+      isNew = await takeMessage(device, draft, { key, hash: hashOf(type, destination, content) });
+    } finally {
+      if (!isNew) hour.taken -= counts;
+    }
+  }
+
+  #hourOf(device: string): Hour {
+    const nowMs = this.#options.clock.bootMs();
+    const known = this.#hours.get(device);
+    if (known !== undefined && known.endMs > nowMs) return known;
+    const hour = { endMs: nowMs + HOUR_MS, taken: 0, isLogged: false };
+    this.#hours.set(device, hour);
+    return hour;
   }
 }

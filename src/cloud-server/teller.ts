@@ -22,6 +22,8 @@ interface TellerOptions {
   /** The cloud's store, one message at a time. */
   readonly store: Pick<Store, 'recall'> & {
     accept(draft: Draft, keyed: KeyedContent): Promise<{ readonly ids: readonly string[] }>;
+    /** False: it refuses every notification. */
+    mayTakeMore(): boolean;
   };
   readonly documents: Pick<FleetDocuments, 'read'>;
   readonly people: Pick<People, 'devicesOf'>;
@@ -121,8 +123,8 @@ export class Teller {
         }
       });
       await Promise.all(results);
-      // The outbox is full: try the others later.
-      if (chunk.length === CHUNK && chunk.every(({ device }) => refused.has(device))) return;
+      // The outbox is full: try the others later. While it is full of SMS, it still takes mails.
+      if (chunk.every(({ device }) => refused.has(device)) && !this.#options.store.mayTakeMore()) return;
     }
   }
 
@@ -222,8 +224,8 @@ export class Teller {
         else ids.set(first.id, [...(ids.get(first.id) ?? []), outcome.value]);
       }
       // The outbox is full: try the others later.
-      const isFull = outcomes.length === CHUNK && outcomes.every(({ status }) => status === 'rejected');
-      if (!isFull) continue;
+      const isFull = outcomes.every(({ status }) => status === 'rejected');
+      if (!isFull || this.#options.store.mayTakeMore()) continue;
       const { reason } = outcomes[0] as PromiseRejectedResult;
       for (const { news } of jobs.slice(jobs.indexOf(chunk[0] as Job)))
         for (const { device } of news) refused.set(device, reason);

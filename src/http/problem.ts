@@ -34,6 +34,7 @@ export const PROBLEMS: Readonly<Record<AnsweredCode, readonly [status: number, t
   invalid: [422, 'Some fields are not right'],
   'precondition-required': [428, 'The request must name the version that it replaces'],
   'queue-full': [429, 'The queue is full'],
+  'rate-limited': [429, 'Too many in this hour'],
   'headers-too-large': [431, 'The headers are too large'],
   internal: [500, 'Internal error'],
   'storage-failed': [503, 'The disk cannot be written'],
@@ -81,7 +82,8 @@ export function problemOf(thrown: unknown): Problem {
     detail: error.hint === '' ? error.message : `${error.message}; ${error.hint}`,
     ...(error.faults.length > 0 && { errors: error.faults }),
   };
-  return { code, status, body: JSON.stringify(body), headers: HEADERS[code] ?? {} };
+  const headers = error.retryAfterMs === undefined ? HEADERS[code] : retryAfter(error.retryAfterMs);
+  return { code, status, body: JSON.stringify(body), headers: headers ?? {} };
 }
 
 /** True if the error is meant for clients; anything else is a bug. */
@@ -101,5 +103,5 @@ export function rawProblem(error: FieldpostError): string {
 }
 
 function retryAfter(ms: number): Readonly<Record<string, string>> {
-  return { 'Retry-After': String(ms / SECOND_MS) };
+  return { 'Retry-After': String(Math.ceil(ms / SECOND_MS)) };
 }

@@ -118,6 +118,7 @@ export class Budget {
       used: { messages: count, bytes, memoryBytes },
       limits: { messages: max.count, bytes: max.bytes, memoryBytes: memoryBytesMax },
       reason: this.fullness,
+      urgentReason: this.#fullnessFor({ ...ANYBODY, isUrgent: true }),
     };
   }
 

@@ -119,6 +119,10 @@ class JournaledStore implements Store {
     return this.#acceptance.recall(key);
   }
 
+  get keys(): Store['keys'] {
+    return this.#state.keys;
+  }
+
   get(id: string): Message | undefined {
     return this.#state.messages.get(id);
   }

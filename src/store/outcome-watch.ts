@@ -17,19 +17,19 @@ export class OutcomeWatch {
   }
 
   /** Resolves when the message is final or forgotten, or when the signal aborts. */
-  whenFinal(id: string, signal: AbortSignal): Promise<void> {
-    if (signal.aborted || this.#isOver(id)) return Promise.resolve();
+  whenFinal(id: string, signal?: AbortSignal): Promise<void> {
+    if (signal?.aborted || this.#isOver(id)) return Promise.resolve();
     return new Promise((resolve) => {
       const calls = this.#waiting.get(id) ?? new Set();
       this.#waiting.set(id, calls);
       const end = () => {
-        signal.removeEventListener('abort', end);
+        signal?.removeEventListener('abort', end);
         calls.delete(end);
         if (calls.size === 0) this.#waiting.delete(id);
         resolve();
       };
       calls.add(end);
-      signal.addEventListener('abort', end);
+      signal?.addEventListener('abort', end);
     });
   }
 

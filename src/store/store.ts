@@ -45,6 +45,8 @@ export interface QueueRoom {
   readonly limits: { readonly messages: number; readonly bytes: number; readonly memoryBytes: number | null };
   /** Why no message of 1 KiB fits, as a sentence; null while one does. */
   readonly reason: string | null;
+  /** The same for an urgent message. */
+  readonly urgentReason: string | null;
 }
 
 /** Whether the storage works now. */
@@ -128,11 +130,13 @@ export interface Store {
    * and storage-failed while the disk refuses writes.
    */
   recall(key: string): { readonly ids: readonly string[]; readonly hash: string } | null;
+  /** The keys that are remembered. */
+  readonly keys: Iterable<readonly [key: string, { readonly ids: readonly string[] }]>;
 
   /** Unless it is claimed, a message may be another object after an await: look for its id again. */
   get(id: string): Message | undefined;
   /** Resolves when the message is final or unknown, or when the signal aborts. Never rejects. */
-  whenFinal(id: string, signal: AbortSignal): Promise<void>;
+  whenFinal(id: string, signal?: AbortSignal): Promise<void>;
   /** Newest first. */
   list(query: { status: Status | null; limit: number; after: string | null }): Page;
   /**

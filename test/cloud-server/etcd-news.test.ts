@@ -3,7 +3,13 @@ import t from 'tap';
 import { TELLER } from '../../src/cloud-server/etcd/layout.js';
 import type { NewsBatch } from '../../src/cloud-server/news.js';
 import { EtcdError } from '../../src/etcd/etcd.js';
-import { DIGEST_WINDOW_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import {
+  DIGEST_WINDOW_MS,
+  FLEET_MESSAGES_MAX,
+  MINUTE_MS,
+  OUTBOX_DEVICE_SHARE,
+  SECOND_MS,
+} from '../../src/limits.js';
 import { settled } from '../support/clock.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
@@ -272,3 +278,36 @@ t.test('a message whose acceptance fails does not hold back others, nor news', a
   t.equal(world.server.keys('message/').length, 0);
   await world.end();
 });
+
+t.test(
+  'messages of a device beyond its share are refused, or wait without holding back the others',
+  async (t) => {
+    const world = await worldOf('a');
+    const fleet = world.fleetOf('a');
+    const draft = {
+      type: 2,
+      destination: '+49151',
+      content: { message: 'x' },
+      attachments: [],
+      ignored: [],
+    } as const;
+    const take = (device: string, id: number) => {
+      const key = `message ${device} ${id}`;
+      if (device === 'thief') world.refusedKeys.add(key);
+      return fleet.takeMessage(device, draft, { key, hash: key });
+    };
+    const share = FLEET_MESSAGES_MAX * OUTBOX_DEVICE_SHARE;
+    for (let id = 0; id < share; id++) await take('thief', id);
+    await settled();
+    await t.rejects(take('thief', share), { code: 'queue-full' });
+    t.equal(await take('pump-1', 1), true);
+    t.equal(await take('pump-1', 1), false, 'the same again');
+    await world.clock.advance(10 * SECOND_MS);
+    t.match(world.accepted, [{ key: 'message pump-1 1' }]);
+    world.refusedKeys.clear();
+    await world.clock.advance(10 * SECOND_MS);
+    t.equal(world.accepted.length, share + 1);
+    t.equal(await take('thief', share), true);
+    await world.end();
+  },
+);

@@ -44,9 +44,11 @@ export class Outside {
     return { told, refusal };
   };
 
-  readonly accept = async (_draft: unknown, { key, hash }: KeyedContent): Promise<void> => {
+  readonly accept = async (_draft: unknown, { key, hash }: KeyedContent) => {
+    const replayed = this.journal.has(key);
     if ((this.journal.get(key) ?? hash) !== hash) throw new FieldpostError('invalid', 'other content');
     this.journal.set(key, hash);
+    return { replayed };
   };
 }
 

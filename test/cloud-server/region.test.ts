@@ -57,6 +57,7 @@ class Region {
       store: {
         accept: (draft, keyed) => store.accept([draft], keyed),
         recall: (key) => store.recall(key),
+        mayTakeMore: () => store.room().urgentReason === null,
       },
       people,
       documents: {

@@ -5,10 +5,17 @@
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../errors.js';
 import { type Etcd, EtcdError } from '../../etcd/etcd.js';
-import { CLOUD_KEYS_AGE_MS, DAY_MS, FLEET_MESSAGES_MAX, SECOND_MS } from '../../limits.js';
+import {
+  CLOUD_KEYS_AGE_MS,
+  DAY_MS,
+  FLEET_MESSAGES_MAX,
+  OUTBOX_DEVICE_SHARE,
+  SECOND_MS,
+} from '../../limits.js';
 import type { ShortDraft } from '../../message/message.js';
 import type { KeyedContent } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
+import { deviceFull } from '../accepted.js';
 import { objectIn, type Shelf } from './mirror.js';
 import { orUnavailable } from './unavailable.js';
 
@@ -30,13 +37,21 @@ interface EtcdMessagesOptions {
 export class EtcdMessages {
   readonly #options: EtcdMessagesOptions;
   readonly #waiting = new Map<string, WaitingMessage>();
+  /** How many wait, by device. */
+  readonly #counts = new Map<string, number>();
   /** The lease of the keys that are remembered from now on: one for each day, not for each key. */
   #lease: { readonly id: Promise<string>; readonly madeMs: number } | null = null;
   readonly shelf: Shelf;
 
   constructor(options: EtcdMessagesOptions) {
     this.#options = options;
-    const waiting = this.#waiting;
+    const [waiting, counts] = [this.#waiting, this.#counts];
+    const count = (name: string, by: 1 | -1) => {
+      const device = deviceOf(name);
+      const next = (counts.get(device) ?? 0) + by;
+      if (next > 0) counts.set(device, next);
+      else counts.delete(device);
+    };
     this.shelf = {
       get names() {
         return waiting.keys();
@@ -44,10 +59,13 @@ export class EtcdMessages {
       put: (name, { value, createRevision }) => {
         const { draft, keyed } = objectIn(value) as unknown as Pick<WaitingMessage, 'draft' | 'keyed'>;
         if (!draft || !keyed) throw new SyntaxError('no message');
+        if (!waiting.has(name)) count(name, 1);
         waiting.set(name, { draft, keyed, createRevision });
         options.came();
       },
-      deleted: (name) => void waiting.delete(name),
+      deleted: (name) => {
+        if (waiting.delete(name)) count(name, -1);
+      },
     };
   }
 
@@ -56,11 +74,13 @@ export class EtcdMessages {
     return this.#waiting;
   }
 
-  /** Takes a message once. Resolves when it is stored for good. Rejects with invalid, queue-full and unavailable. */
-  async take(device: string, draft: ShortDraft, keyed: KeyedContent): Promise<void> {
+  /** Takes a message once. Resolves when it is stored for good: true if it is new. Rejects with invalid, queue-full and unavailable. */
+  async take(device: string, draft: ShortDraft, keyed: KeyedContent): Promise<boolean> {
     if (this.#waiting.size >= FLEET_MESSAGES_MAX) {
       throw new FieldpostError('queue-full', `${FLEET_MESSAGES_MAX} messages wait already`);
     }
+    // The outbox of the teller has the same share again.
+    if ((this.#counts.get(device) ?? 0) >= FLEET_MESSAGES_MAX * OUTBOX_DEVICE_SHARE) throw deviceFull();
     const name = `${device}/${createHash('sha256').update(keyed.key).digest('hex').slice(0, 32)}`;
     const taken = `taken/${name}`;
     const { succeeded, current } = await orUnavailable(
@@ -80,6 +100,7 @@ export class EtcdMessages {
         hint: 'use a new key for a new message',
       });
     }
+    return succeeded;
   }
 
   async #withLease<T>(work: (lease: string) => Promise<T>): Promise<T> {
@@ -97,4 +118,9 @@ export class EtcdMessages {
       throw error;
     }
   }
+}
+
+/** The device in the name of a message. */
+export function deviceOf(name: string): string {
+  return name.slice(0, name.lastIndexOf('/'));
 }

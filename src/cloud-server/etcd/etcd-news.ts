@@ -13,7 +13,7 @@ import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
 import type { DeviceNews, NewsBatch, Telling } from '../news.js';
-import type { EtcdMessages, WaitingMessage } from './etcd-messages.js';
+import { deviceOf, type EtcdMessages, type WaitingMessage } from './etcd-messages.js';
 import { TELLER } from './layout.js';
 import type { Shelf } from './mirror.js';
 import { EtcdPending, nameOf, type PendingOne, textOf } from './pending-news.js';
@@ -144,18 +144,22 @@ export class EtcdNews {
     const { messages, accept } = this.#options;
     const waiting = [...messages().waiting].sort(([, a], [, b]) => a.createRevision - b.createRevision);
     let refusal: unknown = null;
-    for (let from = 0; from < waiting.length; from += CHUNK) {
+    /** Those with a share of the outbox that is full: they do not hold back the others. */
+    const behind = new Set<string>();
+    while (waiting.length > 0) {
       this.#role();
-      const chunk = waiting.slice(from, from + CHUNK);
+      const chunk = waiting.splice(0, CHUNK).filter(([name]) => !behind.has(deviceOf(name)));
       const outcomes = await this.#handing(async () => {
         const outcomes = await Promise.allSettled(chunk.map(([, message]) => accept(message)));
         const accepted = chunk.filter((_, index) => outcomes[index]?.status === 'fulfilled');
         await this.#delete(accepted.map(([name]) => `message/${name}`));
         return outcomes;
       });
-      for (const outcome of outcomes) if (outcome.status === 'rejected') refusal ??= outcome.reason;
-      // The outbox is full: try the others later.
-      if (outcomes.every(({ status }) => status === 'rejected')) break;
+      for (const [index, outcome] of outcomes.entries()) {
+        if (outcome.status !== 'rejected') continue;
+        refusal ??= outcome.reason;
+        behind.add(deviceOf(chunk[index]?.[0] ?? ''));
+      }
     }
     return refusal;
   }

@@ -5,7 +5,7 @@ import { listeners } from '../endpoints.js';
 import { etcdPrefix, etcdStore, etcdUser } from '../etcd-store.js';
 import { authorization, certificates, deviceKeys, privateKey } from '../file-kinds.js';
 import { given, inFile, optional } from '../row.js';
-import { duration, pageUrl, password, timeZone, webhookUrl } from '../values.js';
+import { duration, integer, pageUrl, password, timeZone, webhookUrl } from '../values.js';
 
 export const CLOUD_SERVER_SETTINGS = {
   cloudServerListen: given({
@@ -50,6 +50,12 @@ export const CLOUD_SERVER_SETTINGS = {
     kind: authorization,
     about: 'What the webhook wants in `Authorization`, such as `Bearer abc` or `Basic dTpw`.',
     isSecret: true,
+  }),
+  cloudServerHourlyLimit: given({
+    key: 'FIELDPOST_CLOUD_SERVER_HOURLY_LIMIT',
+    kind: integer(1, 1_000_000),
+    fallback: '60',
+    about: 'SMS and phone calls that the reference cloud takes of one device in an hour.',
   }),
   cloudServerTimeZone: given({
     key: 'FIELDPOST_CLOUD_SERVER_TIME_ZONE',
