@@ -50,6 +50,7 @@ t.test('every setting reaches its own field', async (t) => {
     '/k/send': 'def',
     '/k/token': 'abc',
     '/k/cloud': 'key\r\n',
+    '/k/proxy': 'http://p:1\n',
     '/k/ca': PEM,
     '/k/cert': OWN.cert,
     '/k/key': OWN.key,
@@ -95,7 +96,7 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_CLOUD_CA_FILE: ['/k/ca', 'cloudCa', PEM],
     FIELDPOST_CLOUD_CERT_FILE: ['/k/cert', 'cloudCert', OWN.cert.trimEnd()],
     FIELDPOST_CLOUD_CERT_KEY_FILE: ['/k/key', 'cloudCertKey', OWN.key.trimEnd()],
-    FIELDPOST_CLOUD_PROXY: ['http://p:1', 'cloudProxy', { host: 'p', port: 1, login: null }],
+    FIELDPOST_CLOUD_PROXY_FILE: ['/k/proxy', 'cloudProxy', { host: 'p', port: 1, login: null }],
     FIELDPOST_HEARTBEAT: ['7s', 'heartbeatMs', 7000],
     FIELDPOST_CLOUD_SERVER_LISTEN: ['[::1]:2', 'cloudServerListen', [{ kind: 'tcp', host: '::1', port: 2 }]],
     FIELDPOST_CLOUD_SERVER_KEYS_FILE: ['/k/keys', 'cloudServerKeys', new Map([['dev-1', ['abc']]])],
@@ -153,7 +154,7 @@ t.test('every setting reaches its own field', async (t) => {
   });
   const secrets = [
     ...['RELAY_PASSWORD', 'RELAY_OAUTH_CLIENT_SECRET', 'RELAY_OAUTH_REFRESH_TOKEN'],
-    ...['API_TOKEN', 'SEND_TOKEN', 'CLOUD_KEY'],
+    ...['API_TOKEN', 'SEND_TOKEN', 'CLOUD_KEY', 'CLOUD_PROXY'],
   ];
   const direct = secrets.map((name) => `FIELDPOST_${name}`);
   t.strictSame(
@@ -624,7 +625,6 @@ t.test('the credentials for a webhook', async (t) => {
 t.test('a webhook, a time zone', async (t) => {
   const env = {
     FIELDPOST_CLOUD_SERVER_WEBHOOK: 'https://hooks.example.com/secret?key=1',
-    FIELDPOST_CLOUD_SERVER_HOURLY_LIMIT: ['7', 'cloudServerHourlyLimit', 7],
     FIELDPOST_CLOUD_SERVER_TIME_ZONE: 'europe/amsterdam',
   };
   const config = good(env);

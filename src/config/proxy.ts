@@ -25,6 +25,7 @@ export const cloudProxy: Kind<CloudProxy | 'none'> = {
   allowed: 'http://[user:password@]host[:port], or none',
   parse: (text) => (text === 'none' ? text : parseProxy(text)),
   show: (value) => (value === 'none' ? value : showProxy(value)),
+  hides: (value) => value !== 'none' && !!value.login?.password,
 };
 
 function parseProxy(text: string): CloudProxy {

@@ -86,9 +86,10 @@ function secretOf({ key, kind, allowed, file, credential }: Row<unknown>, source
   const direct = inKey(key, { ...kind, allowed }, source);
   if (direct !== null) {
     if (path !== null) findings.problem(key, `it is set together with ${fileKey}; keep one of them`);
-    findings.warnings.push(
-      `${key} stands in the environment, where other programs may see it; prefer ${fileKey}`,
-    );
+    if (kind.hides?.(direct) ?? true)
+      findings.warnings.push(
+        `${key} stands in the environment, where other programs may see it; prefer ${fileKey}`,
+      );
     return direct;
   }
   if (path !== null) {

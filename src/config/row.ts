@@ -55,8 +55,15 @@ export function inFile<T>({ none = 'none', ...spec }: Spec<TextKind<T>> & { none
   return { ...PLAIN, ...spec, fallbackWords: none, file, allowed: file.allowed };
 }
 
+type SecretSpec<T> = Spec<Kind<T>> & { credential: string; none?: string };
+
 /** A secret in the file that `<key>_FILE` names, in `key` itself, or in a systemd credential. */
-export function secret(spec: Spec<Kind<string>> & { credential: string }): Row<string | null> {
-  const none = `the systemd credential \`${spec.credential}\`, else none`;
-  return { ...optional({ ...spec, none }), file: secretPath, credential: spec.credential, isSecret: true };
+export function secret<T>({ none = 'none', ...spec }: SecretSpec<T>): Row<T | null> {
+  const words = `the systemd credential \`${spec.credential}\`, else ${none}`;
+  return {
+    ...optional({ ...spec, none: words }),
+    file: secretPath,
+    credential: spec.credential,
+    isSecret: true,
+  };
 }

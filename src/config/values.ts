@@ -14,6 +14,8 @@ export interface TextKind<T> {
   parse(text: string): T;
   /** The value for people, as parse takes it; never a secret. */
   show(value: T): string;
+  /** In a kind of secret: false for a value without one. Left out: each value is secret. */
+  hides?(value: T): boolean;
 }
 
 /** A kind of value of a setting. */

@@ -227,6 +227,27 @@ function bad(marks: Marks) {
   };
 }
 
+t.test('a password in the URL of a file is hidden where somebody repeats it', async (t) => {
+  const env = {
+    FIELDPOST_CLOUD: 'https://cloud.example',
+    FIELDPOST_DEVICE_ID: 'gw-7',
+    FIELDPOST_CLOUD_KEY_FILE: '/key',
+    FIELDPOST_CLOUD_PROXY_FILE: '/proxy',
+    FIELDPOST_STATE_DIR: '/state',
+    // No daemon is there.
+    FIELDPOST_LISTEN: '127.0.0.1:1',
+  };
+  const { code, out } = await fieldpost(['report'], {
+    env,
+    files: { '/key': 'k', '/proxy': 'http://pump:queue%40@proxy.example:3128\n' },
+    outputOf: async () => `${LINE}link offline reason="proxy.example:3128: no login queue@ as queue%40"`,
+  });
+  t.equal(code, 0);
+  t.match(out, /^ +FIELDPOST_CLOUD_PROXY=http:\/\/\(hidden\)@proxy\.example:3128$/m);
+  t.match(out, /link offline reason="proxy\.example:3128: no login/);
+  t.notMatch(out, /queue(?:@|%40)/);
+});
+
 t.test('a stand-in is the same wherever an address stands', async (t) => {
   const standIns = new StandIns([MAIL_HOST]);
   t.equal(standIns.recipient('John@x.example'), 'address1');

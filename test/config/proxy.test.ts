@@ -8,8 +8,12 @@ const CLOUD = {
   FIELDPOST_CLOUD_KEY_FILE: '/key',
 };
 
-function parse(env: Environment) {
-  const parsed = parseConfig({ ...CLOUD, ...env }, () => 'a-long-random-key', { hostname: 'gateway-7' });
+function parse(env: Environment, files: Readonly<Record<string, string>> = {}) {
+  const parsed = parseConfig(
+    { ...CLOUD, ...env },
+    (path) => files[path] ?? (path.startsWith('/c/') ? '(not given)' : 'a-long-random-key'),
+    { hostname: 'gateway-7' },
+  );
   if ('problems' in parsed) return { problems: parsed.problems.map(formatProblem) };
   const { config, warnings } = parsed;
   const shown = describeConfig(config, 'gateway-7').FIELDPOST_CLOUD_PROXY;
@@ -34,9 +38,26 @@ t.test('the URL of a proxy', async (t) => {
     ],
   ] as const) {
     const { proxy, warnings, shown: told } = parse({ FIELDPOST_CLOUD_PROXY: text });
-    t.strictSame([proxy, warnings, told], [{ host, port, login }, [], shown], text);
+    const hint =
+      'stands in the environment, where other programs may see it; prefer FIELDPOST_CLOUD_PROXY_FILE';
+    const expected = login?.password ? [`FIELDPOST_CLOUD_PROXY ${hint}`] : [];
+    t.strictSame([proxy, warnings, told], [{ host, port, login }, expected, shown], text);
+    const ofFile = parse({ FIELDPOST_CLOUD_PROXY_FILE: '/etc/proxy' }, { '/etc/proxy': `${text}\n` });
+    t.strictSame([ofFile.proxy, ofFile.warnings, ofFile.shown], [{ host, port, login }, [], shown]);
+    const ofSystemd = parse({ CREDENTIALS_DIRECTORY: '/c' }, { '/c/cloud-proxy': text });
+    t.strictSame([ofSystemd.proxy, ofSystemd.warnings], [{ host, port, login }, []]);
   }
   t.equal(proxyOf({}), null);
+  const HTTPS_PROXY = 'http://other:1';
+  const absent = { CREDENTIALS_DIRECTORY: '/c', HTTPS_PROXY };
+  t.match(parse(absent, { '/c/cloud-proxy': '(not given)' }).proxy, { host: 'other' });
+  t.equal(parse({ HTTPS_PROXY, FIELDPOST_CLOUD_PROXY_FILE: '/p' }, { '/p': 'none' }).proxy, 'none');
+  const { problems } = parse(
+    { HTTPS_PROXY, FIELDPOST_CLOUD_PROXY_FILE: '/p' },
+    { '/p': 'http://u:secret@h/x' },
+  );
+  t.match(problems, [/^FIELDPOST_CLOUD_PROXY_FILE: the file \/p cannot be used: nothing may follow/]);
+  t.notMatch(problems.join(), /secret/);
   t.equal(parse({}).shown, '');
 });
 

@@ -89,6 +89,8 @@ function contentOf(path: string | undefined, read: ReadText): string[] {
   if (path === undefined || path === '') return [];
   try {
     const text = read(path);
+    // Of a URL the host may be shown.
+    if (/^http:\/\//i.test(text)) return [text, ...loginsIn(text)];
     return [text, ...(text.match(/[A-Za-z0-9+/._~=-]{8,}/g) ?? [])];
   } catch {
     // Who cannot read it cannot show it.

@@ -43,14 +43,14 @@ export const CLOUD_SETTINGS = {
     isSecret: true,
   }),
   /** Config has the proxy of the environment here if the setting is absent. */
-  cloudProxy: optional({
+  cloudProxy: secret({
     key: 'FIELDPOST_CLOUD_PROXY',
     kind: cloudProxy,
+    credential: 'cloud-proxy',
     none: '`HTTPS_PROXY` of the environment, unless `NO_PROXY` excepts the cloud; else none',
     follows: 'live',
     about:
       'The HTTP proxy on the way to the cloud. The port is 80 if the URL names none; user and password may have `%` escapes. `none` ignores the environment.',
-    isSecret: true,
   }),
   heartbeatMs: given({
     key: 'FIELDPOST_HEARTBEAT',
