@@ -60,7 +60,7 @@ export function maskPasswords(text: string): string {
 
 /** Splits only before a scheme, so that a comma in a password does not show its second half. */
 function splitRelays(text: string): string[] {
-  return text.split(/\s*,\s*(?=[a-z]+:\/\/|,|$)/i);
+  return text.split(/,\s*(?=[a-z]+:\/\/|,|$)/i).map((url) => url.trimEnd());
 }
 
 function parseRelay(text: string): RelayUrl {

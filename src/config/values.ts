@@ -187,7 +187,7 @@ export const cloudUrl = shown(
   (text) => {
     const url = parseUrl(text);
     if (url.search !== '') refuse('it has a query');
-    return url.href.replace(/\/+$/, '');
+    return url.href.replace(/(?<!\/)\/+$/, '');
   },
 );
 

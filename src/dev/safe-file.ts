@@ -25,7 +25,7 @@ export function safeFileName(name: string, instead: string): string {
   const plain = harmlessName(name, '')
     .replace(/^.*[/\\](?=.)/s, '')
     .replace(/[/\\:*?"<>|]+/g, '_')
-    .replace(/^[.\s]+|[.\s]+$/g, '');
+    .replace(/^[.\s]+|(?<![.\s])[.\s]+$/g, '');
   return cut(plain, NAME_CHARS_MAX) || instead;
 }
 

@@ -10,7 +10,7 @@ export interface ClientCommand {
 
 /** The command of a line; the verb is empty if there is none. */
 export function commandOf(line: string): ClientCommand {
-  const [, verb = '', , argument = ''] = /^([A-Za-z]+)(?:( +)(.*))?$/.exec(line) ?? [];
+  const [, verb = '', argument = ''] = /^([A-Za-z]+)(?: +(?! )(.*))?$/.exec(line) ?? [];
   return { verb: verb.toUpperCase(), argument: argument.trimEnd() };
 }
 

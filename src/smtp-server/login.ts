@@ -67,6 +67,10 @@ async function answerTo(text: string, challenge: Challenge, initial?: string): P
   // RFC 4954 §4: `=` is an empty initial response.
   const base64 = initial === '=' ? '' : answer;
   const octets = Buffer.from(base64, 'base64');
-  const isGood = octets.toString('base64').replace(/=+$/, '') === base64.replace(/=+$/, '') && isUtf8(octets);
+  const isGood = unpadded(octets.toString('base64')) === unpadded(base64) && isUtf8(octets);
   return isGood ? octets.toString() : { result: 'malformed' };
+}
+
+function unpadded(base64: string): string {
+  return base64.replace(/(?<!=)=+$/, '');
 }

@@ -180,6 +180,24 @@ export function hasLogic(file: ts.SourceFile): boolean {
   );
 }
 
+/** Every regular expression: the pattern as it is written, or null and what `new RegExp` is given. */
+export function patternsOf(file: ts.SourceFile): { place: string; pattern: RegExp | null; from: string }[] {
+  const found: ReturnType<typeof patternsOf> = [];
+  walk(file, (node) => {
+    const place = placeOf(file, node);
+    if (ts.isRegularExpressionLiteral(node)) {
+      const end = node.text.lastIndexOf('/');
+      const pattern = new RegExp(node.text.slice(1, end), node.text.slice(end + 1));
+      found.push({ place, pattern, from: '' });
+    } else if (
+      (ts.isNewExpression(node) || ts.isCallExpression(node)) &&
+      node.expression.getText(file) === 'RegExp'
+    )
+      found.push({ place, pattern: null, from: node.arguments?.[0]?.getText(file) ?? '' });
+  });
+  return found;
+}
+
 function isExported(node: ts.Node): boolean {
   return (
     ts.canHaveModifiers(node) &&

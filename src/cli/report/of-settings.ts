@@ -40,7 +40,11 @@ export function standInsFor(parsed: ParsedConfig, env: Environment): StandIns {
 
 /** The hosts of the URLs in a text that may have a fault. */
 function hostsIn(text: string): string[] {
-  return text.split(/\s*,\s*/).flatMap((url) => (URL.canParse(url) ? [new URL(url).hostname] : []));
+  return entriesOf(text).flatMap((url) => (URL.canParse(url) ? [new URL(url).hostname] : []));
+}
+
+function entriesOf(list: string): string[] {
+  return list.split(',').map((entry) => entry.trim());
 }
 
 /** Every secret in the settings and the files that they name: a text of somebody else may repeat it. */
@@ -49,7 +53,7 @@ export function privateTexts(parsed: ParsedConfig, env: Environment, read: ReadT
   const secrets = Object.entries(env).flatMap(([key, value = '']) => {
     if (!key.startsWith('FIELDPOST_')) return /^(?:https?|no|all)_proxy$/i.test(key) ? loginsIn(value) : [];
     // A fault may quote the value, and an unknown key may be a mistyped one of a secret.
-    if (faulty.has(key)) return [value, ...value.split(/\s*,\s*/)];
+    if (faulty.has(key)) return [value, ...entriesOf(value)];
     const isHidden = SECRET_BY_KEY.get(key) ?? true;
     if ((isHidden || ACCOUNT_KEYS.includes(key)) && !key.endsWith('_FILE')) return [value];
     return loginsIn(value);
@@ -124,7 +128,7 @@ export async function findingLines(
   if ('problems' in parsed) {
     return parsed.problems.map(({ key, detail }) => {
       const name = SECRET_BY_KEY.has(key) ? key : 'an unknown setting';
-      return `${name}: ${detail.replace(/ \(allowed: .*\)$/s, '')}`;
+      return `${name}: ${detail.replace(/ \(allowed: .*$/s, '')}`;
     });
   }
   const all = [...allWarnings(parsed, hostname, await fileSystemBytes(parsed.config.stateDir))];

@@ -11,11 +11,11 @@ const PRIVATE_CHARS_MIN = 3;
 /** A reply of a relay within a text: its code begins the text, or follows a colon. */
 const REPLY = /(?:^|: |")[245]\d\d[ -]/;
 const REPLY_CODES = /^[245]\d\d(?:[ -][245]\.\d{1,3}\.\d{1,3}(?!\S))?/;
-const URL_LIKE = /\b([a-z][a-z0-9+.-]*:\/\/)([^\s"'<>;,]+)/gi;
+const URL_LIKE = /\b([a-z][a-z0-9+.-]{0,30}:\/\/)([^\s"'<>;,]+)/gi;
 const CREDENTIALS =
   /\b(bearer|basic|plain|xoauth2) +\S+|\b(\w*(?:password|passwd|secret|token|key))=(?!value)\S+/gi;
 const ADDRESS =
-  /(?:"(?:[^"\\]|\\.)*"|[^\s<>()[\],;:"'=@]+|(?<![^\s,<"'=]))@(?:\[[^\]\s]*\]|[^\s<>()[\],;:"'=@]+)/gu;
+  /(?:"(?:[^"\\]|\\.){0,128}"|(?<![^\s<>()[\],;:"'=@])[^\s<>()[\],;:"'=@]+|(?<![^\s,<"'=]))@(?:\[[^\]\s]{0,64}\]|[^\s<>()[\],;:"'=@]+)/gu;
 const HOST = /(?<![\p{L}\p{N}_@/.-])(?:[\p{L}\p{N}_-]+\.)+\p{L}[\p{L}\p{N}-]+/gu;
 /** Names of files and units, which look like names of hosts. */
 const FILE =
@@ -24,7 +24,7 @@ const IPV4 = /(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)/g;
 const IPV6 = /(?<![\w:])(?=[0-9a-f:]*::|(?:[0-9a-f]+:){4})[0-9a-f]*:[0-9a-f:]+/gi;
 const PHONE = /\+\d[\d ()./-]{4,}\d|(?<![\w.:-])\d{9,}(?![\w.])/g;
 /** Long enough for a key or token, and with a digit in it. */
-const TOKEN = /(?=[A-Za-z+_~=-]*\d)[A-Za-z0-9+_~=-]{24,}/g;
+const TOKEN = /(?<![A-Za-z0-9+_~=-])(?=[A-Za-z+_~=-]*\d)[A-Za-z0-9+_~=-]{24,}/g;
 const HOME = /(\/home\/)[^\s/"']+/g;
 
 /** One report's stand-ins. */
@@ -85,7 +85,7 @@ export class StandIns {
     const codes = REPLY_CODES.exec(text)?.[0] ?? '';
     const words = text.slice(codes.length).split(/\s+/);
     const shown = words.map((word) => {
-      const bare = word.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, '');
+      const bare = word.replace(/^[^\p{L}\p{N}]+|(?<![^\p{L}\p{N}])[^\p{L}\p{N}]+$/gu, '');
       return bare === '' || isReplyWord(bare) ? word.replace(/[^\w\s.,:;'()-]/g, '') : '…';
     });
     return `${codes} ${shown.join(' ')}`
@@ -140,7 +140,7 @@ export class StandIns {
   /** The part of a URL behind its scheme: without a login, and without a path, which may be a secret, too. */
   #urlRest(rest: string): string {
     const [, login = '', place = '', path = ''] = /^(.*@)?([^/?#@]*)(.*)$/.exec(rest) ?? [];
-    const [, host = '', port = ''] = /^(\[.*\]|[^:]*)(.*)$/.exec(place) ?? [];
+    const [, host = '', port = ''] = /^(\[.*\]|[^:]*)(.*)$/s.exec(place) ?? [];
     const bare = host.replace(/^\[(.*)\]$/, '$1');
     const shownHost = this.#kept.has(lower(bare)) || bare === '' ? host : this.#standIn('host', lower(bare));
     const isPlain = path === '' || path === '/' || path === '?tls=never';
