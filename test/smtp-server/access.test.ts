@@ -1,6 +1,7 @@
 /** Who may send: tokens, TLS, and what an attacker between client and server can do. */
 import { type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { type Test, test } from 'tap';
+import { SMTP_STRANGER_COMMANDS_MAX } from '../../src/mail-limits.js';
 import { secureSocket } from '../../src/system/tls-door.js';
 import { makeCertificate } from '../support/certificate.js';
 import { settled } from '../support/clock.js';
@@ -90,6 +91,17 @@ test('a mail tells whether its client may only send', async (t) => {
   }
   const told = [door, open, alone].map(({ mails }) => mails.map(({ onlySends }) => onlySends));
   t.same(told, [[false, true], [false], [true]]);
+});
+
+test('few commands before the login, and more after it', async (t) => {
+  const door = await openDoor(t, { tokens: TOKENS });
+  const stranger = await door.greeted();
+  const codes = await stranger.codes('NOOP\r\n'.repeat(100), SMTP_STRANGER_COMMANDS_MAX);
+  t.same(codes, [...Array(SMTP_STRANGER_COMMANDS_MAX - 1).fill(250), 421], 'EHLO counts, too');
+  t.equal(await stranger.rest(), '');
+  const known = await door.greeted();
+  await known.ask(plain('good-token'));
+  t.same(await known.codes('NOOP\r\n'.repeat(100), 100), Array(100).fill(250));
 });
 
 test('three wrong passwords, each answered later than the one before', async (t) => {

@@ -3,10 +3,22 @@ import { connect, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { test } from 'tap';
 import { FieldpostError, LOOP_POINTER } from '../../src/errors.js';
-import { SMTP_CONNECTIONS_MAX, SMTP_UNREAD_BYTES_MAX } from '../../src/mail-limits.js';
+import {
+  SMTP_COMMANDS_MAX,
+  SMTP_CONNECTIONS_MAX,
+  SMTP_LINES_A_TURN,
+  SMTP_UNREAD_BYTES_MAX,
+} from '../../src/mail-limits.js';
 import { Wire } from '../../src/smtp-server/wire.js';
-import { FakeClock, settled } from '../support/clock.js';
+import { FakeClock, settled, withoutPauses } from '../support/clock.js';
 import { Client, ENVELOPE, openDoor, ROOT } from './door.js';
+
+/** A connection that has sent this, and takes nothing: one of the kernel takes megabytes first. */
+function socketWith(sent: string): Socket {
+  const stream = new Duplex({ read: () => undefined, write: () => undefined });
+  if (sent !== '') stream.push(sent);
+  return Object.assign(stream, { setNoDelay: () => stream }) as unknown as Socket;
+}
 
 test('the commands of one mail', async (t) => {
   const door = await openDoor(t);
@@ -338,6 +350,57 @@ test('after 21 mistakes the client is disconnected', async (t) => {
   await client.closed;
 });
 
+test('21 mails, each with a wrong recipient and a wrong command, are 21 mails', async (t) => {
+  const door = await openDoor(t);
+  const client = await door.greeted();
+  const group = 'MAIL FROM:<a@x.org>\r\nRCPT TO:<no address>\r\nRCPT TO:<b@y.org>\r\nFOO\r\nDATA\r\n';
+  for (let n = 0; n < 21; n++) {
+    t.same(await client.codes(group, 5), [250, 501, 250, 500, 354]);
+    t.match(await client.ask('hi\r\n.'), /^250 2\.0\.0 queued/);
+  }
+  t.equal(door.mails.length, 21);
+  t.same(await client.codes('FOO\r\n'.repeat(100), 22), [...Array(21).fill(500), 421], 'counted anew');
+});
+
+for (const line of ['NOOP', 'RSET', 'HELP', 'VRFY root'])
+  test(`a stream of ${line.slice(0, 4)} ends the session`, async (t) => {
+    const door = await openDoor(t);
+    const client = await door.greeted();
+    client.send(`${line}\r\n`.repeat(10_000));
+    const replies = (await client.rest()).split('\r\n').filter((text) => /^\d{3} /.test(text));
+    t.equal(replies.length, SMTP_COMMANDS_MAX, 'EHLO counts, too; the last is the refusal');
+    t.equal(replies.at(-1), '421 4.7.0 Too many commands without a mail');
+    await client.closed;
+    t.match(await (await door.greeted()).ask('NOOP'), /^250 /);
+  });
+
+test('among lines that are here already the others have their turns', async (t) => {
+  const socket = socketWith('NOOP\r\n'.repeat(10 * SMTP_LINES_A_TURN));
+  const wire = new Wire(socket, { clock: withoutPauses(new FakeClock()), streamed: () => undefined });
+  let turns = 0;
+  let isOver = false;
+  const count = () => {
+    turns++;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  for (let n = 0; n < 10 * SMTP_LINES_A_TURN; n++) t.same(await wire.line(), { text: 'NOOP' });
+  isOver = true;
+  t.ok(turns >= 10, `${turns} turns of the event loop`);
+});
+
+test('each mail begins a new count of commands', async (t) => {
+  const door = await openDoor(t);
+  const client = await door.greeted();
+  for (let n = 0; n < 3; n++) {
+    t.same(await client.codes('NOOP\r\n'.repeat(SMTP_COMMANDS_MAX - 20), SMTP_COMMANDS_MAX - 20), [
+      ...Array(SMTP_COMMANDS_MAX - 20).fill(250),
+    ]);
+    t.same(await client.codes(ENVELOPE, 3), [250, 250, 354]);
+    t.match(await client.ask('hi\r\n.'), /^250 2\.0\.0 queued/);
+  }
+});
+
 test('a client is never faster than the disk', async (t) => {
   let go: (() => void) | null = null;
   const seen: number[] = [];
@@ -496,14 +559,17 @@ test('a client that still sends gets the last reply; one that does not close is 
   t.ok(stayer.socket.errored);
 });
 
-test('a client that reads no replies is disconnected', (t) => {
-  // A stream whose reader takes nothing: the buffers of the system hold megabytes before a socket is like that.
-  const socket = new Duplex({ read() {}, write() {} });
-  const wire = new Wire(socket as Socket, { clock: new FakeClock(), streamed() {} });
-  let said = 0;
-  for (; !socket.destroyed && said < 1e6; said += 102) wire.say('x'.repeat(100));
-  t.ok(said > SMTP_UNREAD_BYTES_MAX && said < SMTP_UNREAD_BYTES_MAX + 204, `${said} octets`);
-  t.end();
+test('a client that reads no replies is disconnected', async (t) => {
+  const socket = socketWith('');
+  const wire = new Wire(socket, { clock: new FakeClock(), streamed: () => undefined });
+  const reply = `250 ${'x'.repeat(500)}`;
+  let replies = 0;
+  while (!wire.isOver && replies < 1000) {
+    wire.say(reply);
+    replies++;
+  }
+  t.equal(replies, Math.floor(SMTP_UNREAD_BYTES_MAX / (reply.length + 2)) + 1);
+  t.ok(socket.destroyed);
 });
 
 test('a stop: idle ones at once, the others after their mail, all of them in time', async (t) => {
