@@ -165,7 +165,7 @@ function createSystem(running: Readonly<Running>): System {
     random: Math.random,
     takeLock: systemLock,
     hostname,
-    hostNames: machineNames,
+    hostNames: machineNames(clock),
     version: about.version,
     connect: createConnect({ clock }),
     memoryBytes: memoryLimit(process.constrainedMemory() ?? 0, totalmem()),

@@ -2,28 +2,46 @@
  * The machine below this process.
  */
 import { arch, cpus, freemem, hostname, release, totalmem, uptime } from 'node:os';
+import { MINUTE_MS } from '../limits.js';
+import type { Clock } from './clock.js';
 import { readText } from './disk.js';
 
+/** The files that name it are read again after this time: each recipient of each message asks. */
+const NAMES_KEPT_MS = MINUTE_MS;
+
 /**
- * The names of this machine: the host name, and the full names that hosts(5) and /etc/mailname give it. Programs that send
- * mail address its users by any of them.
+ * Gives the names of this machine: the host name, and the full names that hosts(5) and /etc/mailname give it. Programs that
+ * send mail address its users by any of them.
  */
-export function machineNames(): readonly string[] {
+export function machineNames(
+  clock: Pick<Clock, 'bootMs'>,
+  read: (path: string) => string = readText,
+): () => readonly string[] {
+  let names: readonly string[] = [];
+  let untilMs = 0;
+  return () => {
+    const nowMs = clock.bootMs();
+    if (names.length > 0 && nowMs < untilMs) return names;
+    untilMs = nowMs + NAMES_KEPT_MS;
+    names = readNames((path) => {
+      try {
+        return read(path);
+      } catch {
+        return '';
+      }
+    });
+    return names;
+  };
+}
+
+function readNames(read: (path: string) => string): readonly string[] {
   const name = hostname();
-  const lines = textOf('/etc/hosts')
+  const lines = read('/etc/hosts')
     .split('\n')
     .map((line) => line.replace(/#.*/, '').trim().split(/\s+/).slice(1));
   const full = lines.filter((names) => names.includes(name)).flat();
-  const [mailName = ''] = textOf('/etc/mailname').trim().split('\n');
+  const [mailName = ''] = read('/etc/mailname').trim().split('\n');
   return [...new Set([name, ...full, ...(mailName === '' ? [] : [mailName])])];
-}
-
-function textOf(path: string): string {
-  try {
-    return readText(path);
-  } catch {
-    return '';
-  }
 }
 
 /** Its system, memory and time, as they are now. */
