@@ -133,7 +133,7 @@ export class Queue<L extends Load> {
     const urgentMs = this.#beginUrgent();
     while (this.#mayTake()) {
       const peer = choosePeer(peers);
-      if (peer === null) return nextPeerMs(peers);
+      if (peer === null) return Math.min(nextPeerMs(peers), urgentMs);
       const line = chooseLine(this.#transport.lines, this.#busy, peer);
       // Each line pumps again when it has picked a message, and when it is free.
       if (line === undefined) return urgentMs;
@@ -159,7 +159,7 @@ export class Queue<L extends Load> {
    */
   #beginUrgent(): number {
     const { scout, lines, peers } = this.#transport;
-    const peer = peers.find(({ state }) => state === 'ok');
+    const peer = peers.find(({ isDown }) => !isDown);
     if (scout === null || peer === undefined || !this.#mayTake() || this.#agenda.urgentReady === 0)
       return Number.POSITIVE_INFINITY;
     const { offeredSinceMs } = peer;
@@ -225,7 +225,10 @@ export class Queue<L extends Load> {
       const wasDown = peer.isDown;
       // Q3: the offer.
       const offered = peer.offering();
-      const outcome = await line.offer(load, next).finally(offered);
+      const offer = line.offer(load, next).finally(offered);
+      // An urgent message that is ready now must not wait for its end.
+      if (this.#agenda.urgentReady > 0) this.#pump();
+      const outcome = await offer;
       const hasOthers = next !== null || this.hasReady || this.#busy.size > 1;
       const fate = this.#judge(peer, load, outcome, hasOthers);
       if (wasDown && !peer.isDown) this.#agenda.letBack();
@@ -263,9 +266,15 @@ export class Queue<L extends Load> {
     }
   }
 
-  /** Look ahead only with a peer that works, and only if more messages are ready than lines are connecting. */
+  /**
+   * Look ahead only with a peer that works, and only if more messages are ready than lines are connecting. An urgent
+   * message is not bound to the message before it, whose reply may not come.
+   */
   #mayLookAhead(line: Line<L>, { state }: Peer, load: L): boolean {
-    return state === 'ok' && line.takesAhead(load) && this.#agenda.ready() > this.#connecting;
+    const { urgentReady } = this.#agenda;
+    return (
+      state === 'ok' && urgentReady === 0 && line.takesAhead(load) && this.#agenda.ready() > this.#connecting
+    );
   }
 
   /** Decides what becomes of an offered message. */

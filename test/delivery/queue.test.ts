@@ -892,6 +892,90 @@ async function wired(port: number) {
   return { ...made, tries: () => tries };
 }
 
+t.test('an urgent message does not wait behind one whose reply does not come', async (t) => {
+  for (const first of ['a relay that works', 'a relay that has not shown it yet']) {
+    const { clock, relays, delivery, post, postUrgent, status } = await bench();
+    const isKnown = first === 'a relay that works';
+    if (isKnown) await post();
+    delivery.start();
+    await clock.advance(0);
+    const [slow = ''] = await post();
+    const others = await post(3);
+    let end: (ending: Ending) => void = () => undefined;
+    relays.onSend = (id) =>
+      id === slow
+        ? new Promise((answer) => {
+            end = answer;
+          })
+        : TAKEN;
+    delivery.nudge();
+    await clock.advance(10 * SECOND_MS);
+    const [urgent = ''] = await postUrgent();
+    delivery.nudge();
+    await clock.advance(20 * SECOND_MS - 1);
+    t.same([status(urgent), relays.open, delivery.relayView().reason], ['queued', 1, null], first);
+    await clock.advance(1);
+    t.equal(status(urgent), 'sent', first);
+    t.equal(relays.offered.at(-1), urgent);
+    t.match(delivery.relayView(), { state: 'ok', reason: 'a message has been under way for 30 s' });
+    const [next = ''] = await postUrgent();
+    delivery.nudge();
+    await clock.advance(0);
+    t.equal(status(next), 'sent', 'the next at once');
+    await clock.advance(5 * MINUTE_MS);
+    t.match(delivery.relayView(), { reason: 'a message has been under way for 5 min' });
+    t.notOk(
+      others.some((id) => relays.offered.includes(id)),
+      'only urgent ones may',
+    );
+    t.equal(relays.open, 1, 'the further connection does not stay');
+    end(TAKEN);
+    await clock.advance(0);
+    t.match(delivery.relayView(), { state: 'ok', reason: null });
+    t.same(new Set([slow, ...others].map(status)), new Set(['sent']));
+  }
+});
+
+t.test('nor behind another urgent one', async (t) => {
+  const { clock, relays, delivery, post, postUrgent, status } = await bench();
+  await post();
+  delivery.start();
+  await clock.advance(0);
+  const [slow] = await postUrgent();
+  const [urgent] = await postUrgent();
+  relays.onSend = (id) => (id === slow ? new Promise(() => undefined) : TAKEN);
+  delivery.nudge();
+  await clock.advance(30 * SECOND_MS);
+  t.same([status(slow), status(urgent)], ['sending', 'sent']);
+});
+
+t.test('over the wire: a relay that does not answer the final dot', async (t) => {
+  const release: (() => void)[] = [];
+  let mails = 0;
+  await using relay = await fakeRelay({
+    dot: () =>
+      ++mails === 2
+        ? { held: new Promise((done) => release.push(done)), raw: '250 2.0.0 ok\r\n' }
+        : undefined,
+  });
+  const { clock, delivery, post, postUrgent, status } = await wired(relay.port);
+  await post();
+  delivery.start();
+  await relay.arrived(1);
+  const [slow] = await post();
+  delivery.nudge();
+  await until(() => mails === 2);
+  const [urgent] = await postUrgent();
+  delivery.nudge();
+  await clock.advance(30 * SECOND_MS);
+  await until(() => status(urgent) === 'sent');
+  t.same([status(slow), relay.connections], ['sending', 2]);
+  t.match(delivery.relayView().reason, /: a message has been under way for 30 s$/);
+  release[0]?.();
+  await until(() => status(slow) === 'sent');
+  await delivery.stop();
+});
+
 t.test('over the wire: all but the refused mails arrive once, also after a lost connection', async (t) => {
   const subject = (content: Buffer) => /Subject: (\S+)/.exec(content.toString())?.[1] ?? '';
   let asked = 0;

@@ -248,6 +248,8 @@ export async function bench(
     events: () => lines.map(({ event }) => event),
     /** Has the store accept so many messages; gives their ids. Delivery is not told. */
     post: (count = 1, type: MessageType = 1) => post(store, count, type),
+    /** The same with one urgent email. */
+    postUrgent: () => post(store, 1, 1, true),
     status: (id: string | undefined) => store.get(id ?? '')?.status,
   };
   return made;
@@ -259,9 +261,14 @@ export async function until(holds: () => boolean): Promise<void> {
 }
 
 /** Accepts `count` messages of a type; gives their ids. */
-export async function post(store: Store, count: number, type: MessageType = 1): Promise<string[]> {
+export async function post(
+  store: Store,
+  count: number,
+  type: MessageType = 1,
+  urgent = false,
+): Promise<string[]> {
   const content = { subject: 'test', plain: '', html: '' };
-  const common = { attachments: NO_ATTACHMENTS, ignored: [] };
+  const common = { attachments: NO_ATTACHMENTS, ignored: [], ...(urgent && { urgent: true as const }) };
   const draft: Draft =
     type === 1
       ? { type, destination: 'john@example.com' as Address, content, ...common }
