@@ -155,3 +155,46 @@ t.test('secrets that a relay repeats are told to nobody', async (t) => {
     }
   }
 });
+
+for (const mechanism of ['PLAIN', 'LOGIN', 'XOAUTH2', 'OAUTHBEARER'])
+  t.test(`what a relay repeats of a login by ${mechanism} is told to nobody, also later`, async (t) => {
+    const user = 'pump@x.test';
+    const [password, token] = /^[XO]/.test(mechanism) ? ['', TOKEN] : ['open sesame 1', null];
+    const secret = token ?? password;
+    const sent: string[] = [];
+    const texts = () => [
+      secret,
+      ...sent,
+      ...sent.map((text) => Buffer.from(text, 'base64').toString('latin1')),
+    ];
+    const repeated = (command: string) => {
+      const word = command.replace(/^AUTH \S+ ?/, '');
+      if (word !== '') sent.push(word);
+      return texts()
+        .join(' ')
+        .replace(/[^ -~]+/g, ' ');
+    };
+    const hidden = () => [secret, Buffer.from(secret).toString('base64'), ...sent];
+    const isClean = (what: unknown, when: string) => {
+      for (const text of hidden()) t.notOk(JSON.stringify(what).includes(text), `${when}: ${text}`);
+    };
+    await using refusing = await relayFor({
+      mechanisms: mechanism,
+      script: {
+        auth: ({ command }) => (/^AUTH LOGIN$/.test(command) ? undefined : `535 5.7.8 ${repeated(command)}`),
+      },
+    });
+    const ending = await failure(open(refusing, token, user, password));
+    t.match(ending, { reply: { code: 535 } });
+    isClean(ending, 'refused');
+    await using later = await fakeRelay(
+      { rcpt: () => `550 5.1.1 ${hidden().join(' ')}` },
+      { user, mechanisms: mechanism, ...(token === null ? { password } : { takes: () => true }) },
+    );
+    const session = await open(later, token, user, password);
+    const mail = { from: 'a@x.test', to: ['b@x.test'], size: 2, smtpUtf8: false } as never;
+    const refusal = await session.send(mail, Buffer.from('x\r\n')).catch((error) => error);
+    t.match(JSON.stringify(refusal), /550 5\.1\.1/);
+    isClean(refusal, 'later');
+    await session.close();
+  });
