@@ -187,8 +187,16 @@ for (const mechanism of ['PLAIN', 'LOGIN', 'XOAUTH2', 'OAUTHBEARER'])
     const ending = await failure(open(refusing, token, user, password));
     t.match(ending, { reply: { code: 535 } });
     isClean(ending, 'refused');
+    // The port is part of what OAUTHBEARER sends.
+    sent.length = 0;
     await using later = await fakeRelay(
-      { rcpt: () => `550 5.1.1 ${hidden().join(' ')}` },
+      {
+        rcpt() {
+          const [, word] = /^AUTH \S+ (\S+)$/.exec(later.commands[1] ?? '') ?? [];
+          if (word !== undefined) sent.push(word);
+          return `550 5.1.1 ${hidden().join(' ')}`;
+        },
+      },
       { user, mechanisms: mechanism, ...(token === null ? { password } : { takes: () => true }) },
     );
     const session = await open(later, token, user, password);
