@@ -16,6 +16,7 @@ import {
 } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import { cut } from '../text.js';
 import { type Door, discard } from './connection.js';
 import { Connections } from './connections.js';
 import { Exchange } from './exchange.js';
@@ -24,9 +25,13 @@ import { IncomingRequest } from './incoming.js';
 import { type AnsweredCode, isAnswered, rawProblem } from './problem.js';
 import { clientProblem, noProxy, stoppingNow, tooManyAtOnce } from './refusals.js';
 import { createRouter, type Routed } from './routing.js';
+import { WrongTokens } from './wrong-tokens.js';
 
 /** Requests that the daemon discards on a closing connection before it destroys the socket. */
 const IGNORED_MAX = 64;
+
+/** A path may be as long as the headers. */
+const PATH_CHARS_LOGGED = 100;
 
 /** How long a client may take. */
 export interface Patience {
@@ -73,16 +78,21 @@ export interface HttpParts<Route extends Routed> extends MemoryListeners {
 export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http {
   const memory = httpMemory(parts.memoryBytes ?? Number.POSITIVE_INFINITY, parts);
   const connections = new Connections(parts.clock, memory);
-  const dispatch = createDispatch(parts);
+  const wrongTokens = new WrongTokens(parts);
+  const dispatch = createDispatch(parts, wrongTokens);
   return {
     makeServer: (kind) => makeServer(kind, connections, dispatch, parts.patience ?? PATIENCE),
-    stop: (withinMs) => connections.stop(withinMs),
+    async stop(withinMs) {
+      await connections.stop(withinMs);
+      wrongTokens.end();
+    },
   };
 }
 
 /** A function that hands a request to its route, or answers with a problem. It never rejects. */
 function createDispatch<Route extends Routed>(
   parts: HttpParts<Route>,
+  wrongTokens: WrongTokens,
 ): (exchange: Exchange) => Promise<void> {
   const { routes, guard, handle, log } = parts;
   const find = createRouter(routes);
@@ -101,6 +111,11 @@ function createDispatch<Route extends Routed>(
     const error = busyOf(thrown) ?? thrown;
     const { status, code } = exchange.problem(error);
     parts.refused?.(exchange, code);
+    // Without one a person may have opened a page.
+    const { authorization } = exchange.req.headers;
+    const peer = exchange.req.socket.remoteAddress;
+    if (code === 'unauthorized' && authorization !== undefined)
+      wrongTokens.note({ peer, path: cut(exchange.path, PATH_CHARS_LOGGED) });
     const { method } = exchange.req;
     const fields = { method, path: exchange.path, status };
     if (isAnswered(error)) log.debug('request refused', { ...fields, code });

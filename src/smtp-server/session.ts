@@ -3,6 +3,7 @@
  */
 import type { Socket } from 'node:net';
 import { FieldpostError, wordsOf } from '../errors.js';
+import type { WrongTokens } from '../http/wrong-tokens.js';
 import {
   SMTP_COMMANDS_MAX,
   SMTP_LOGIN_PAUSE_MS,
@@ -30,6 +31,8 @@ interface SessionParts extends SmtpParts {
   readonly secrets: Secrets;
   /** True if other devices can reach the listener: then TLS comes first, if there is a certificate. */
   readonly isExposed: boolean;
+  /** Of all sessions. */
+  readonly wrongLogins: WrongTokens;
 }
 
 /** One session. */
@@ -103,7 +106,7 @@ export class SmtpSession {
     if (reply.startsWith('5') && ++this.#mistakes > SMTP_MISTAKES_MAX) return this.#refuse(GOODBYE.mistakes);
     if (++this.#commands > (this.#isStranger ? SMTP_STRANGER_COMMANDS_MAX : SMTP_COMMANDS_MAX))
       return this.#refuse(GOODBYE.commands);
-    if (this.#wrongLogins >= SMTP_LOGINS_MAX) return this.#refuse(GOODBYE.guesses);
+    if (this.#wrongLogins >= SMTP_LOGINS_MAX) return this.#end(GOODBYE.guesses);
     const line = await this.#line();
     return line === null ? null : await this.#answer(line);
   }
@@ -216,7 +219,8 @@ export class SmtpSession {
         return '235 2.7.0 Welcome';
       case 'wrong':
         await this.#wire.pause(SMTP_LOGIN_PAUSE_MS * 2 ** this.#wrongLogins++);
-        return this.#logged('535 5.7.8 The password is not a token of this daemon');
+        this.#parts.wrongLogins.note({ peer: this.#wire.peer });
+        return '535 5.7.8 The password is not a token of this daemon';
       case 'cancelled':
         return '501 5.7.0 Cancelled';
       case 'malformed':
@@ -309,8 +313,13 @@ export class SmtpSession {
   }
 
   /** Ends the session with this reply. */
-  #refuse(reply: string): null {
-    this.#wire.end(this.#logged(reply));
+  #end(reply: string): null {
+    this.#wire.end(reply);
     return null;
+  }
+
+  /** The same, and logs it. */
+  #refuse(reply: string): null {
+    return this.#end(this.#logged(reply));
   }
 }

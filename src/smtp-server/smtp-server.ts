@@ -4,6 +4,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { digest } from '../http/bearer.js';
 import { discard, linger } from '../http/connection.js';
+import { WrongTokens } from '../http/wrong-tokens.js';
 import { SMTP_CONNECTIONS_MAX, SMTP_GIVE_WAY_MS } from '../mail-limits.js';
 import type { SmtpParts } from './parts.js';
 import { GOODBYE } from './replies.js';
@@ -27,16 +28,8 @@ export interface SmtpServer {
 export function createSmtpServer(parts: SmtpParts): SmtpServer {
   const secrets = { all: parts.tokens.map(digest), send: (parts.sendTokens ?? []).map(digest) };
   const sessions = new Map<SmtpSession, Promise<void>>();
+  const wrongLogins = new WrongTokens(parts);
   let isStopping = false;
-
-  /** Says why there is no session. */
-  function refuse(socket: Socket, reply: string): void {
-    parts.refused?.(reply === GOODBYE.full ? 'busy' : 'stopping');
-    socket.on('error', () => undefined);
-    socket.end(`${reply}\r\n`);
-    discard(socket, parts.streamed ?? (() => undefined));
-    linger(socket, parts.clock);
-  }
 
   /** True if a session may begin; the longest idle one gives way. */
   function hasPlace(): boolean {
@@ -57,10 +50,10 @@ export function createSmtpServer(parts: SmtpParts): SmtpServer {
   function serve(socket: Socket, isExposed: boolean): void {
     const reason = isStopping ? GOODBYE.stopping : hasPlace() ? null : GOODBYE.full;
     if (reason !== null) {
-      refuse(socket, reason);
+      refuse(socket, reason, parts);
       return;
     }
-    const session = new SmtpSession(socket, { ...parts, secrets, isExposed });
+    const session = new SmtpSession(socket, { ...parts, secrets, isExposed, wrongLogins });
     const served = session.serve().finally(() => sessions.delete(session));
     sessions.set(session, served);
   }
@@ -81,6 +74,16 @@ export function createSmtpServer(parts: SmtpParts): SmtpServer {
       });
       await Promise.all(sessions.values());
       deadline.stop();
+      wrongLogins.end();
     },
   };
+}
+
+/** Says why there is no session. */
+function refuse(socket: Socket, reply: string, parts: SmtpParts): void {
+  parts.refused?.(reply === GOODBYE.full ? 'busy' : 'stopping');
+  socket.on('error', () => undefined);
+  socket.end(`${reply}\r\n`);
+  discard(socket, parts.streamed ?? (() => undefined));
+  linger(socket, parts.clock);
 }

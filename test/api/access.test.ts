@@ -1,6 +1,7 @@
 /** Who may call (local-api §6): the whole matrix, since each of these headers is all that stands before a web page. */
 import { type Test, test } from 'tap';
 import type { ListenConfig } from '../../src/config.js';
+import { HOUR_MS } from '../../src/limits.js';
 import { type Answer, EMAIL, isProblem, MESSAGES, startApi, type TestApi } from '../support/api.js';
 import { socketPath } from '../support/short-directory.js';
 
@@ -137,6 +138,25 @@ test('the token', async (t) => {
   for (const Authorization of ['Bearer s3cret x', 'Bearer S3CRET']) {
     isProblem(t, await plain.post([EMAIL], { Authorization }), 401, 'unauthorized', Authorization);
   }
+});
+
+test('wrong tokens: a line at once, then one an hour with their count', async (t) => {
+  await using api = await startApi({ settings: { apiToken: 's3cret' } });
+  const lines = () => api.lines.filter((line) => line.includes('wrong tokens'));
+  const tries = async (count: number, headers: Record<string, string>) => {
+    for (let n = 0; n < count; n++) t.equal((await api.call('GET', MESSAGES, { headers })).status, 401);
+  };
+  await tries(3, {});
+  t.strictSame(lines(), [], 'a page that was opened without a token');
+  await tries(20, { Authorization: 'Bearer guess' });
+  t.match(lines(), [/^<4>wrong tokens count=1 peer=127\.0\.0\.1 path=\/api\/internal\/messages\n$/]);
+  await api.clock.advance(HOUR_MS);
+  t.match(lines().slice(1), [/wrong tokens count=19 /]);
+  await api.clock.advance(5 * HOUR_MS);
+  t.equal(lines().length, 2);
+  await tries(1, { Authorization: 'Bearer guess' });
+  t.match(lines().slice(2), [/wrong tokens count=1 /]);
+  t.notMatch(api.lines.join(''), /guess/);
 });
 
 test('the unix socket asks for neither Host nor token, but web pages stay out', async (t) => {

@@ -1,6 +1,7 @@
 /** Who may send: tokens, TLS, and what an attacker between client and server can do. */
 import { type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { type Test, test } from 'tap';
+import { HOUR_MS } from '../../src/limits.js';
 import { SMTP_STRANGER_COMMANDS_MAX } from '../../src/mail-limits.js';
 import { secureSocket } from '../../src/system/tls-door.js';
 import { makeCertificate } from '../support/certificate.js';
@@ -122,7 +123,17 @@ test('three wrong passwords, each answered later than the one before', async (t)
   }
   t.match(await client.hear(), /^421 4\.7\.0 /);
   t.equal(await client.rest(), '');
-  t.equal(door.logged.filter(([event]) => event === 'smtp refused').length, 1, 'one line for a connection');
+  const { peer } = door.logged[0]?.[1] ?? {};
+  t.match(peer, /^127\.0\.0\.1/);
+  t.strictSame(door.logged, [['wrong tokens', { count: 1, peer }]], 'the first at once');
+  await door.clock.advance(HOUR_MS);
+  t.match(
+    door.logged.slice(1),
+    [['wrong tokens', { count: 2 }]],
+    'the others once an hour, also of other connections',
+  );
+  await door.clock.advance(2 * HOUR_MS);
+  t.equal(door.logged.length, 2);
   t.notOk(JSON.stringify(door.logged).includes('good-token'));
   t.same(door.refused, Array(3).fill('unauthorized'), 'each counts as refused');
 });

@@ -1,0 +1,28 @@
+/** Events that somebody tokens: one line at once, then one an hour. */
+import t from 'tap';
+import { WrongTokens } from '../../src/http/wrong-tokens.js';
+import { HOUR_MS } from '../../src/limits.js';
+import { FakeClock } from '../support/clock.js';
+
+t.test('the first at once, the others once an hour, the rest at the end', async (t) => {
+  const clock = new FakeClock();
+  const logged: object[] = [];
+  const tokens = new WrongTokens({ clock, log: { warn: (_, fields = {}) => void logged.push(fields) } });
+  for (const peer of ['a', 'b', 'c']) tokens.note({ peer });
+  t.strictSame(logged, [{ count: 1, peer: 'a' }]);
+  await clock.advance(HOUR_MS - 2);
+  t.equal(logged.length, 1);
+  await clock.advance(2);
+  t.strictSame(logged[1], { count: 2, peer: 'c' });
+  await clock.advance(10 * HOUR_MS);
+  t.equal(logged.length, 2, 'nothing came');
+  tokens.note({ peer: 'd' });
+  tokens.note({ peer: 'e' });
+  tokens.end();
+  t.strictSame(logged.slice(2), [
+    { count: 1, peer: 'd' },
+    { count: 1, peer: 'e' },
+  ]);
+  await clock.advance(10 * HOUR_MS);
+  t.equal(logged.length, 4);
+});
