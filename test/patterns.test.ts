@@ -25,8 +25,8 @@ const BUILT: Readonly<Record<string, RegExp>> = {
   "POST_HEADERS['Idempotency-Key'].pattern": new RegExp(POST_HEADERS['Idempotency-Key'].pattern),
   '`^${STRONG_ETAG}$`': new RegExp(`^${STRONG_ETAG}$`),
   '`-----BEGIN [A-Z ]*\\\\b${what}-----`': /-----BEGIN [A-Z ]*\bPRIVATE KEY-----/,
-  "[MAILBOX, A_DAY, A_WHILE, /quota|account|sending/].map(({ source }) => source).join('|')":
-    /mailbox|inbox|\buser\b|\b(?:daily|days?|24.?h\w*)\b|\b(?:hour\w*|minutes?)\b|quota|account/i,
+  "[MAILBOX, A_DAY, A_WHILE, IN_ALL, /quota|sending/].map(({ source }) => source).join('|')":
+    /mailbox|inbox|\buser\b|\b(?:daily|days?|24.?h\w*)\b|\b(?:hour\w*|minutes?)\b|\b(?:total|months?|account)\b|quota/i,
   '`${WORD.source}(?:[ \\\\t]+${WORD.source})*`': new RegExp(`${WORD}(?:[ \\t]+${WORD})*`, 'g'),
   WORD: new RegExp(WORD, 'g'),
   '`^\\\\s*(?:\\\\*|${TAG}(?:\\\\s*,\\\\s*${TAG})*)\\\\s*$`': new RegExp(

@@ -9,7 +9,7 @@
  * | envelope  | charged                 | behind              | the peer refuses            |
  * | unclear   | failed                  | requeued            | charged; failed in the end  |
  *
- * Where three messages in a row are refused, or all that wait, the peer refuses.
+ * Where three messages in a row are refused, the peer refuses.
  */
 import { Recent } from '../recent.js';
 import type { Peer } from './peer.js';
@@ -20,20 +20,28 @@ const LOST_MAX = 1000;
 
 /**
  * What follows for the message. `final`: the outcome as it is. `failed`: it fails. `charged`: it is deferred for a fault of
- * its own. `requeued`: it moves to the end, uncharged, with its reply. `behind`: it moves to the end, uncharged. `waits`:
+ * its own. `requeued`: it is offered again soon, uncharged, with its reply. `behind`: it moves to the end, uncharged. `waits`:
  * the same, and it takes its old place when the peer works again.
  */
 type Judgement = 'final' | 'failed' | 'charged' | 'requeued' | 'behind' | 'waits';
+
+/** What was so when a message was offered. */
+export interface Offer {
+  /** Other messages can be tried now. */
+  readonly hasOthers: boolean;
+  /** The peer's refusals before the offer. */
+  readonly afterRefusals: number;
+}
 
 /** The judge of one queue. It remembers lost connections, because the first one of a message is not charged. */
 export class Blame {
   /** Messages whose last offer ended with the connection. */
   readonly #lost = new Recent<string, true>(LOST_MAX);
 
-  /** Updates the peer's state by the outcome, and returns what follows for the message. `hasOthers`: others can be tried now. */
-  judge(peer: Peer, id: string, outcome: Outcome, hasOthers: boolean): Judgement {
+  /** Updates the peer's state by the outcome of an offer, and returns what follows for the message. */
+  judge(peer: Peer, id: string, outcome: Outcome, { hasOthers, afterRefusals }: Offer): Judgement {
     const { kind, suspect, isProof, reason, retryAfterMs } = outcome;
-    if (isProof) peer.proofs.taken(id);
+    if (isProof) peer.proofs.taken(id, afterRefusals);
     if (kind !== 'deferred' || suspect === 'message') {
       this.#lost.delete(id);
       // A recipient may be refused before the relay looks at what it refuses now, such as the account.
@@ -50,8 +58,9 @@ export class Blame {
   #judgeRefusal(peer: Peer, id: string, outcome: Outcome, hasOthers: boolean): Judgement {
     const { suspect, reason, retryAfterMs, pauses } = outcome;
     const isUnclear = suspect === 'unclear';
-    // A peer that refuses all shows nothing of this message.
-    const culprit = peer.state === 'refusing' ? 'peer' : peer.proofs.refused(id, hasOthers, isUnclear);
+    const found = peer.proofs.refused(id, hasOthers, isUnclear);
+    // A peer that refuses all shows nothing of this message, unless it is alone for long.
+    const culprit = peer.state === 'refusing' && !(isUnclear && found === 'message') ? 'peer' : found;
     if (culprit === 'message') {
       this.#lost.delete(id);
       // Other messages prove that this one is at fault, not that the peer works now: obey its Retry-After.
@@ -62,7 +71,8 @@ export class Blame {
       peer.suspected(reason);
       return isUnclear ? 'requeued' : 'behind';
     }
-    if (culprit === 'time' && isUnclear) {
+    // A peer that has just come back refuses the first message: until it takes one, it refuses.
+    if (culprit === 'time' && isUnclear && !peer.isDown) {
       peer.suspected(reason);
       return 'charged';
     }

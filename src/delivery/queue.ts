@@ -12,12 +12,13 @@ import { Alarm } from '../retry/alarm.js';
 import type { IsWanted } from '../store/store.js';
 import type { Timer } from '../system/clock.js';
 import { Agenda } from './agenda.js';
-import { Blame } from './blame.js';
+import { Blame, type Offer } from './blame.js';
 import { type ChargeOptions, deferral, unreadable } from './charge.js';
 import type { Expiry } from './expiry.js';
 import type { OutcomeWriter } from './outcome-writer.js';
 import { type Peer, SLOW_OFFER_MS } from './peer.js';
 import { chooseLine, choosePeer, chooseProbe, nextPeerMs } from './peer-choice.js';
+import { CONFIRM_MS } from './proofs.js';
 import type { Line, Load, Outcome, Transport } from './transport.js';
 
 /** What a queue needs. */
@@ -30,8 +31,8 @@ interface QueueOptions extends ChargeOptions {
 
 /**
  * What becomes of a message after an offer. `unoffered`: it was not tried, and is still the next. `behind`: it moves to the
- * end, uncharged; with `isOutage` it takes its old place when the peer works again. `requeued`: it moves to the end,
- * uncharged, and its reply is recorded.
+ * end, uncharged; with `isOutage` it takes its old place when the peer works again. `requeued`: it is offered
+ * again soon, uncharged, and its reply is recorded.
  */
 type Fate =
   | Verdict
@@ -224,13 +225,14 @@ export class Queue<L extends Load> {
       }
       const wasDown = peer.isDown;
       // Q3: the offer.
+      const { refusals } = peer.proofs;
       const offered = peer.offering();
       const offer = line.offer(load, next).finally(offered);
       // An urgent message that is ready now must not wait for its end.
       if (this.#agenda.urgentReady > 0) this.#pump();
       const outcome = await offer;
       const hasOthers = next !== null || this.hasReady || this.#busy.size > 1;
-      const fate = this.#judge(peer, load, outcome, hasOthers);
+      const fate = this.#judge(peer, load, outcome, { hasOthers, afterRefusals: refusals });
       if (wasDown && !peer.isDown) this.#agenda.letBack();
       recordedBefore = recorded;
       recorded = this.#conclude(line, peer, load, fate);
@@ -278,14 +280,14 @@ export class Queue<L extends Load> {
   }
 
   /** Decides what becomes of an offered message. */
-  #judge(peer: Peer, { message }: L, outcome: Outcome | null, hasOthers: boolean): Fate {
+  #judge(peer: Peer, { message }: L, outcome: Outcome | null, offer: Offer): Fate {
     if (outcome === null) return UNOFFERED;
     const { kind, suspect, reply, retryAfterMs } = outcome;
     if (this.#isAbandoning && kind !== 'sent') {
       this.#options.log.warn('send abandoned', { id: message.id, reply });
       return UNOFFERED;
     }
-    const judgement = this.#blame.judge(peer, message.id, outcome, hasOthers);
+    const judgement = this.#blame.judge(peer, message.id, outcome, offer);
     if (outcome.unreadable !== undefined) return unreadable(message, outcome.unreadable, this.#options);
     if (kind !== 'deferred') return { kind, reply };
     if (judgement === 'failed') return { kind: 'failed', reply };
@@ -316,9 +318,8 @@ export class Queue<L extends Load> {
       await line.close();
     } else if (fate.kind === 'requeued') {
       // Recorded as a deferral: its reply is all that a person has until the refusal is confirmed.
-      const verdict = { kind: 'deferred', reply: fate.reply, delayMs: 0 } as const;
+      const verdict = { kind: 'deferred', reply: fate.reply, delayMs: CONFIRM_MS } as const;
       await this.#options.writer.record({ id, verdict, relay: peer.name });
-      this.#agenda.putBehind(load.message, false);
     } else await this.#options.writer.record({ id, verdict: fate, relay: peer.name });
   }
 

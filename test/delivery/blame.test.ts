@@ -2,6 +2,7 @@
 import t from 'tap';
 import { Blame } from '../../src/delivery/blame.js';
 import { Peer } from '../../src/delivery/peer.js';
+import { CONFIRM_MS } from '../../src/delivery/proofs.js';
 import type { Outcome, Suspect } from '../../src/delivery/transport.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { FakeClock } from '../support/clock.js';
@@ -21,7 +22,8 @@ function setUp() {
       retryAfterMs: 0,
       ...outcome,
     };
-    return [blame.judge(peer, id, whole, hasOthers), peer.state, peer.reason];
+    const offer = { hasOthers, afterRefusals: peer.proofs.refusals };
+    return [blame.judge(peer, id, whole, offer), peer.state, peer.reason];
   };
   /** Some other message is taken. */
   const prove = () => judge('other', { kind: 'sent', isProof: true });
@@ -65,11 +67,14 @@ t.test('if the peer takes others after a refusal, and refuses again, the message
     ['envelope', 'charged'],
     ['unclear', 'failed'],
   ] as const) {
-    const { offer, prove, refuse } = setUp();
+    const { clock, offer, prove, refuse } = setUp();
     prove();
     t.not(refuse('a', suspect)[0], judgement, 'a success before the refusal proves nothing');
-    prove();
-    for (let turn = 0; turn < 3; turn++) t.same(refuse('a', suspect), [judgement, 'ok', null], suspect);
+    for (let turn = 0; turn < 3; turn++) {
+      prove();
+      await clock.advance(CONFIRM_MS);
+      t.same(refuse('a', suspect), [judgement, 'ok', null], suspect);
+    }
     t.not(offer('b', suspect)[0], judgement, 'another is not to blame');
   }
   const { clock, judge, offer, prove, refuse } = setUp();
@@ -95,12 +100,77 @@ t.test('a peer that refuses three messages in a row refuses all of them', async 
     t.same(refuse('c', suspect), ['waits', 'refusing', 'why']);
     prove();
     t.same(refuse('d', suspect), [first, 'ok', 'why'], 'one that it takes ends the row');
-    t.same(refuse('e', suspect, false), ['waits', 'refusing', 'why'], 'two, if no other waits');
-    const again = setUp();
-    again.refuse('a', suspect);
-    again.refuse('b', suspect);
-    t.same(again.refuse('a', suspect), ['waits', 'refusing', 'why'], 'or the same two in turn');
+    t.same(refuse('e', suspect), [first, 'ok', 'why'], 'two are no row');
+    t.same(refuse('f', suspect), ['waits', 'refusing', 'why']);
   }
+});
+
+t.test('a message that was under way when another was refused proves nothing of that', async (t) => {
+  const { clock, peer, refuse, judge } = setUp();
+  const afterRefusals = peer.proofs.refusals;
+  refuse('a', 'unclear');
+  peer.proofs.taken('slow', afterRefusals);
+  await clock.advance(CONFIRM_MS);
+  t.equal(refuse('a', 'unclear')[0], 'charged');
+  judge('other', { kind: 'sent', isProof: true });
+  await clock.advance(MINUTE_MS);
+  t.equal(refuse('a', 'unclear')[0], 'failed', 'one that was offered later does');
+});
+
+t.test('a rate limit in words that nobody knows fails nothing', async (t) => {
+  // An offer takes 300 ms.
+  for (const limitMs of [500, 1000, 2000, MINUTE_MS]) {
+    const { clock, peer, judge, refuse } = setUp();
+    const nowMs = () => clock.uncounted.bootMs();
+    const waiting = Array.from({ length: 60 }, (_, n) => ({ id: `m${n}`, dueMs: 0 }));
+    let takenMs = Number.NEGATIVE_INFINITY;
+    while (waiting.length > 0) {
+      await clock.advance(300);
+      if (peer.isDown) await clock.advance(Math.max(peer.nextMs - nowMs(), 0));
+      const next = waiting.findIndex(({ dueMs }) => dueMs <= nowMs());
+      const [message] = next < 0 ? [] : waiting.splice(next, 1);
+      if (message === undefined) continue;
+      if (nowMs() - takenMs >= limitMs) {
+        takenMs = nowMs();
+        judge(message.id, { kind: 'sent', isProof: true });
+        continue;
+      }
+      const [judgement] = refuse(message.id, 'unclear', waiting.length > 0);
+      if (judgement === 'failed') t.fail(`one in ${limitMs} ms: ${message.id} failed`);
+      else waiting.push({ ...message, dueMs: nowMs() + (judgement === 'requeued' ? CONFIRM_MS : MINUTE_MS) });
+    }
+    t.pass(`one in ${limitMs} ms, over at ${nowMs()}`);
+  }
+});
+
+t.test('a few bad messages among many good ones fail', async (t) => {
+  const { clock, prove, refuse } = setUp();
+  const judgements: unknown[] = [];
+  for (let round = 0; round < 4; round++) {
+    for (const id of ['bad1', 'bad2']) judgements.push(refuse(id, 'unclear')[0]);
+    for (let good = 0; good < 10; good++) prove();
+    await clock.advance(MINUTE_MS);
+  }
+  t.same(judgements.slice(-2), ['failed', 'failed']);
+});
+
+t.test('a peer that comes back and refuses its first message is refusing, not failing', async (t) => {
+  const { peer, offer, refuse } = setUp();
+  refuse('a', 'device');
+  offer('b', 'peer');
+  t.equal(peer.state, 'failing');
+  t.same(refuse('a', 'unclear', false), ['waits', 'refusing', 'why']);
+});
+
+t.test('two bad messages without others fail in the end', async (t) => {
+  const { clock, refuse } = setUp();
+  const judgements: unknown[] = [];
+  for (let hour = 0; hour < 30; hour++) {
+    for (const id of ['a', 'b']) judgements.push(refuse(id, 'unclear', false)[0]);
+    await clock.advance(HOUR_MS);
+  }
+  t.ok(judgements.includes('failed'));
+  t.notOk(judgements.slice(0, 50).includes('failed'), 'a quota of a day is over by then');
 });
 
 t.test('what a quota has refused is not lost when it is refused by the next one', async (t) => {

@@ -1,5 +1,6 @@
 // A process of its own: it takes long.
 import t from 'tap';
+import { CONFIRM_MS } from '../../src/delivery/proofs.js';
 import type { Ending } from '../../src/delivery/smtp/reply.js';
 import { openSession } from '../../src/delivery/smtp/smtp-session.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SESSION_IDLE_MS, STOP_SENDING_MS } from '../../src/limits.js';
@@ -315,6 +316,9 @@ t.test(
     relays.onSend = (id) => (id === spam ? reply('dot', '554 5.7.1 Nobody wants this') : TAKEN);
     delivery.start();
     await clock.advance(0);
+    t.same(relays.offered, ids);
+    t.match(store.get(spam), { status: 'deferred', lastReply: '554 5.7.1 Nobody wants this' });
+    await clock.advance(CONFIRM_MS);
     t.same(relays.offered, [...ids, spam]);
     t.match(store.get(spam), { status: 'failed', lastReply: '554 5.7.1 Nobody wants this' });
     t.same(new Set(ids.filter((id) => id !== spam).map(status)), new Set(['sent']));

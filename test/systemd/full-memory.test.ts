@@ -316,7 +316,7 @@ for (const limitMib of LIMITS_MIB) {
     let isStrict = true;
     const rcpt = ({ command }: { command: string }) => {
       if (isStrict && command.includes('<later@')) return `450 ${LONG_REPLY}`;
-      return command.includes('<refused@') ? `550 ${LONG_REPLY}` : undefined;
+      return command.includes('<refused@') ? `550 5.1.1 no such user ${LONG_REPLY}` : undefined;
     };
     await using relay = await fakeRelay({ rcpt });
     await using cloud = await fakeCloud();

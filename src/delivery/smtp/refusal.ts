@@ -118,13 +118,16 @@ interface Pattern {
 
 const LIMIT = /\b(?:limit\w*|quota|exceed\w*|maximum|max|too many|sent too|credits)\b/i;
 const A_DAY = /\b(?:daily|days?|today|24.?h\w*)\b/i;
-const A_WHILE = /\b(?:hour\w*|minutes?|seconds?|monthly?|rate|frequency|peak)\b/i;
+const A_WHILE = /\b(?:hour\w*|minutes?|seconds?|monthly|months?|rate|frequency|peak)\b/i;
 const SENDING =
   /\b(?:send\w*|sent|submi\w+|relay\w*|outgoing|outbound|outmail|smtp|messaging|you have|you've)\b/i;
 const SIZE = /\b(?:size|length|large|big)\b/i;
+const A_MAIL = /message|e?-?mail|header|content|attachment|nachricht/i;
+/** A limit of many mails, not of this one. */
+const IN_ALL = /\b(?:total|batch|bulk|volume|transfer|bandwidth|months?|trial|plan|account)\b/i;
 const MAILBOX = /mailbox|inbox|storage|disk|\buser\b|tried to reach|destinataire|overquota|speicher/i;
 const MAILBOX_OR_TIME = new RegExp(
-  [MAILBOX, A_DAY, A_WHILE, /quota|account|sending/].map(({ source }) => source).join('|'),
+  [MAILBOX, A_DAY, A_WHILE, IN_ALL, /quota|sending/].map(({ source }) => source).join('|'),
   'i',
 );
 const STOPPED =
@@ -143,7 +146,7 @@ const PROVIDERS: readonly Pattern[] = [
       /receiving mail|recipient (?:has exceeded|thread limit)|to this recipient per|deferred due to excessive|too many recent messages|messages on the server/i,
     ],
   },
-  { subject: 'content', has: [SIZE, LIMIT], hasNot: MAILBOX_OR_TIME },
+  { subject: 'content', has: [A_MAIL, SIZE, LIMIT], hasNot: MAILBOX_OR_TIME },
   { subject: 'content', has: [/\btoo (?:big|large)\b/i], hasNot: MAILBOX_OR_TIME },
   { subject: 'daily', has: [LIMIT, A_DAY] },
   { subject: 'quota', has: [LIMIT, A_WHILE] },
@@ -192,11 +195,12 @@ const CODES: Readonly<Record<number, Complaint>> = {
 /** Enhanced codes that speak of a recipient: RFC 3463 §3.2 and §3.3; RFC 7505 §4. */
 const RECIPIENT_CODES: ReadonlySet<string> = new Set(['1.1', '1.2', '1.3', '1.6', '1.10', '2.1']);
 const GONE =
-  /no such|unknown|not found|(?:does not|doesn't) (?:exist|have)|invalid|not a valid|disabled|closed|RecipientNotFound|unrouteable/i;
-const RECIPIENT = /user|recipient|addressee|mailbox|address|domain|account|local part|person|destinataire/i;
+  /no such|unknown|not found|(?:does not|doesn't) (?:exist|have)|invalid|not a valid|RecipientNotFound|unrouteable/i;
+const RECIPIENT = /user|recipient|addressee|mailbox|address|local part|person|destinataire/i;
 /** Words that a refusal of a recipient alone does not have. Where one stands, it is confirmed before it is final. */
 const OTHERS =
-  /\b(?:sender|from|send\w*|sent|your (?:account|domain)|ip|client|host|server|policy|spam|listed|authenti\w+|password|login|credits?|pay\w*|paid|unpaid|billing|plan|upgrade|support|administrator|temporar\w+|later|activate|suspend\w*|verif\w+|limit\w*|rate)\b/i;
+  /\b(?:sender|from|send\w*|sent|your (?:account|domain)|ip|client|host|server|policy|spam|listed|authenti\w+|password|login|credits?|pay\w*|paid|unpaid|billing|plan|upgrade|support|administrator|temporar\w+|later|outgoing|tenant|access|activate|suspend\w*|verif\w+|limit\w*|rate)\b/i;
+const LATER = /\b(?:again|later|tomorrow|today|temporar\w+)\b/i;
 const LINK = /\bhttps?:\S+/gi;
 /** The mailbox of the recipient is full (RFC 3463 §3.3). */
 const MAILBOX_FULL = '2.2';
@@ -204,7 +208,14 @@ const MAILBOX_FULL = '2.2';
 const TOO_BIG: ReadonlySet<string> = new Set(['3.4', '2.3']);
 
 /** What a refusal speaks of; null if it does not tell. */
-export function subjectOf(phase: Phase, { code, enhanced, text }: Reply): Subject | null {
+export function subjectOf(phase: Phase, reply: Reply): Subject | null {
+  const found = subjectIn(phase, reply);
+  // At MAIL the relay knows no recipient and no content yet: a mailbox is our own.
+  if (phase !== 'mail') return found;
+  return found === 'mailbox' ? 'full' : found;
+}
+
+function subjectIn(phase: Phase, { code, enhanced, text }: Reply): Subject | null {
   for (const [words, subject] of SERVERS) if (words.test(text)) return subject;
   const detail = enhanced?.slice(2) ?? '';
   const complaint = DETAILS[detail];
@@ -217,19 +228,24 @@ export function subjectOf(phase: Phase, { code, enhanced, text }: Reply): Subjec
     if (has.every((words) => words.test(said)) && !hasNot?.test(said)) return subject;
   if (detail === MAILBOX_FULL) return 'mailbox';
   if (/quota/i.test(said)) return 'full';
-  // X.6.Y: the format of the content.
-  if (TOO_BIG.has(detail) || detail.startsWith('6.')) return 'content';
+  if (TOO_BIG.has(detail) && !IN_ALL.test(said)) return 'content';
+  // X.6.Y: the format of the content. X.6.0 is also used for all else.
+  if (phase !== 'mail' && detail.startsWith('6.') && !(detail === '6.0' && LATER.test(said)))
+    return 'content';
   if (isOfRecipient(phase, detail, said)) return 'recipient';
   if (code < 500 || (phase !== 'mail' && phase !== 'rcpt')) return null;
   return CODES[code] ?? null;
 }
 
-/** At RCPT a code or words are enough; after the content, which may be refused with any code, only both are. */
+/**
+ * At RCPT a code is enough, or words without another code; after the content, which may be refused with any code, only both
+ * are.
+ */
 function isOfRecipient(phase: Phase, detail: string, said: string): boolean {
   if (phase === 'mail' || OTHERS.test(said)) return false;
   const hasWords = GONE.test(said) && RECIPIENT.test(said);
   const hasCode = RECIPIENT_CODES.has(detail);
-  return phase === 'rcpt' ? hasCode || hasWords : hasCode && hasWords;
+  return phase === 'rcpt' ? hasCode || (detail === '' && hasWords) : hasCode && hasWords;
 }
 
 /** What a refusal means if it refuses this device or its account; null if it does not, or does not tell. */

@@ -48,7 +48,7 @@ const ours = (c: Case) => c.trouble === 'no-starttls' || c.trouble === 'no-auth'
 /** A refusal after EHLO that is no 421 and not about a script. */
 const refusal = (c: Case) => !early(c) && refused(c) && !closing(c) && !(mail(c) && noSuchScript(c));
 // What the codes alone say. The words here say nothing.
-const content = (c: Case) => detail(c, '3.4', '6.7');
+const content = (c: Case) => detail(c, '3.4') || (detail(c, '6.7') && !mail(c));
 const full = (c: Case) => detail(c, '2.2');
 const client = (c: Case) => detail(c, '7.25');
 const sender = (c: Case) => detail(c, '1.8');
@@ -66,7 +66,8 @@ const ROWS: Row[] = [
   ['MAIL non-ASCII', (c) => mail(c) && refused(c) && noSuchScript(c), 'failed message'],
   ['of the content', (c) => refusal(c) && content(c) && permanent(c), 'failed message'],
   ['of the content, for now', (c) => refusal(c) && content(c) && temporary(c), 'deferred message'],
-  ['mailbox full', (c) => refusal(c) && full(c), 'deferred message'],
+  ['mailbox full', (c) => refusal(c) && full(c) && !mail(c), 'deferred message'],
+  ['our mailbox full', (c) => refusal(c) && full(c) && mail(c), 'deferred envelope'],
   ['no such recipient', (c) => refusal(c) && noUser(c) && permanent(c), 'failed message'],
   ['no such recipient, for now', (c) => refusal(c) && noUser(c) && temporary(c), 'deferred message'],
   ['of this device', (c) => refusal(c) && client(c), 'deferred device'],

@@ -157,3 +157,46 @@ t.test('published refusals of a recipient or a content are not taken for those o
     if (!text.includes('Message-ID')) t.not(suspect, 'device', `${text} (${source})`);
   }
 });
+
+t.test(
+  'words that a refusal of the account shares with one of a recipient or a content are not final',
+  async (t) => {
+    for (const [phases, text] of [
+      ['rcpt dot', '550 5.7.1 Account disabled'],
+      ['rcpt dot', '550 5.7.1 account closed'],
+      ['rcpt dot', '554 5.7.1 Unknown account'],
+      ['rcpt dot', '550 Access denied: account not found'],
+      ['rcpt dot', '550 Mailbox disabled for outgoing mail'],
+      ['rcpt dot', '554 5.7.1 The domain pump.example does not exist in this tenant'],
+      ['rcpt dot', '550 5.7.1 User disabled'],
+      ['rcpt dot mail', '554 Total size of messages exceeds limit'],
+      ['rcpt dot mail', '550 Maximum batch size exceeded'],
+      ['rcpt dot mail', '554 Transfer limit exceeded, max size 500 MB per month'],
+      ['rcpt dot mail', '552 5.3.4 Total transfer size limit for this month exceeded'],
+      ['rcpt dot mail', '550 5.6.0 Try again tomorrow'],
+      ['mail', '550 5.6.0 something'],
+    ] as const)
+      for (const phase of phases.split(' ') as Phase[])
+        t.equal(outcomeOf({ phase, reply: reply(text) }, false).kind, 'deferred', `${phase}: ${text}`);
+  },
+);
+
+t.test('a mailbox that is full at MAIL is our own', async (t) => {
+  for (const text of ['552 5.2.2 Mailbox full', '552 5.2.2 Mailbox quota exceeded', '452 4.2.2 Over quota'])
+    t.equal(outcomeOf({ phase: 'mail', reply: reply(text) }, false).suspect, 'envelope', text);
+});
+
+t.test('what speaks of this recipient or this content is final at once', async (t) => {
+  for (const [phase, text] of [
+    ['rcpt', '550 5.1.1 <john@x.example>: Recipient address rejected: User unknown'],
+    ['rcpt', '550 5.2.1 The email account that you tried to reach is disabled.'],
+    ['rcpt', '550 No such user here'],
+    ['rcpt', '550 unrouteable address'],
+    ['dot', '552 5.3.4 Message size exceeds fixed limit'],
+    ['mail', '552 5.3.4 Message size exceeds fixed limit'],
+    ['mail', '552 message size exceeds maximum permitted'],
+    ['dot', '552 Message too large'],
+    ['dot', '554 5.6.0 Mail message is malformed'],
+  ] as const)
+    t.match(outcomeOf({ phase, reply: reply(text) }, false), { kind: 'failed', suspect: 'message' }, text);
+});
