@@ -1,0 +1,168 @@
+/**
+ * All doors of the built daemon agree about recipients: users of the device, words that are no address, and addresses
+ * beyond ASCII.
+ */
+import { spawnSync } from 'node:child_process';
+import { connect } from 'node:net';
+import { hostname } from 'node:os';
+import t, { type Test } from 'tap';
+import { Client } from '../smtp-server/door.js';
+import { type DaemonProcess, MAIN, needsProgram, startIn } from '../support/daemon.js';
+import { fakeRelay } from '../support/relay.js';
+
+const HELO = 'pump-3.plant.example';
+const KEEPER = 'ops@fleet.example';
+
+/** Offers a mail for `to`. Gives a word for the answer, such as a status. */
+type Door = (daemon: DaemonProcess, to: string) => Promise<string | number>;
+
+const post = async ({ port }: DaemonProcess, query: string, init: RequestInit) =>
+  (await fetch(`http://127.0.0.1:${port}/api/internal/messages${query}`, { method: 'POST', ...init })).status;
+
+const postMail = (daemon: DaemonProcess, to: string, body: string) =>
+  post(daemon, `?to=${encodeURIComponent(to)}`, { body, headers: { 'Content-Type': 'message/rfc822' } });
+
+function form(fields: Readonly<Record<string, string>>): FormData {
+  const form = new FormData();
+  for (const [name, value] of Object.entries({ type: '1', subject: 'x', ...fields })) form.set(name, value);
+  return form;
+}
+
+function sendmail({ port }: DaemonProcess, args: readonly string[], input: string): string {
+  const env = { PATH: process.env.PATH, FIELDPOST_LISTEN: `127.0.0.1:${port}` };
+  const { status } = spawnSync(MAIN, ['sendmail', '-i', ...args], { env, input, timeout: 60_000 });
+  return `exit ${status}`;
+}
+
+async function smtp(daemon: DaemonProcess, to: string): Promise<string> {
+  const port = daemon.lines.map((line) => /started .*smtp=[^ ]*?:(\d+)/.exec(line)?.[1]).find(Boolean);
+  const client = new Client(connect({ port: Number(port), host: '127.0.0.1' }));
+  try {
+    await client.hear();
+    await client.ask('EHLO logger');
+    await client.ask('MAIL FROM:<> SMTPUTF8');
+    const reply = await client.ask(`RCPT TO:<${to}>`);
+    if (!reply.startsWith('250')) return reply.slice(0, 3);
+    await client.ask('DATA');
+    return (await client.ask('Subject: x\r\n\r\nhi\r\n.')).slice(0, 3);
+  } finally {
+    client.socket.destroy();
+  }
+}
+
+/** Doors for one full address: the API's description has no other. */
+const FULL: Readonly<Record<string, Door>> = {
+  JSON: async ({ api }, destination) =>
+    (await api('messages', [{ type: 1, destination, subject: 'x' }])).status,
+  'JSON to': async ({ api }, to) => (await api('messages', [{ type: 1, to: [to], subject: 'x' }])).status,
+  'JSON bcc': async ({ api }, to) => (await api('messages', [{ type: 1, bcc: [to], subject: 'x' }])).status,
+  form: (daemon, destination) => post(daemon, '', { body: form({ destination }) }),
+  'form cc': (daemon, cc) => post(daemon, '', { body: form({ cc }) }),
+};
+
+/** Doors of programs that also write the mere name of a user. */
+const MAIL: Readonly<Record<string, Door>> = {
+  '?to=': (daemon, to) => postMail(daemon, to, 'Subject: x\n\nhi\n'),
+  '?to=headers': (daemon, to) => postMail(daemon, 'headers', `To: ${to}\nSubject: x\n\nhi\n`),
+  SMTP: smtp,
+  sendmail: async (daemon, to) => sendmail(daemon, ['--', to], 'Subject: x\n\nhi\n'),
+  'sendmail -t': async (daemon, to) => sendmail(daemon, ['-t'], `To: ${to}\nSubject: x\n\nhi\n`),
+};
+const ALL = { ...FULL, ...MAIL };
+const TAKEN: readonly unknown[] = [202, '250', 'exit 0'];
+
+const start = (t: Test, env: Readonly<Record<string, string>>) =>
+  startIn(t, {
+    FIELDPOST_STATE_DIR: t.testdir(),
+    FIELDPOST_SMTP_LISTEN: '127.0.0.1:0',
+    FIELDPOST_HELO_NAME: HELO,
+    FIELDPOST_FROM: 'pump@fleet.example',
+    FIELDPOST_LOCAL_MAIL: KEEPER,
+    ...env,
+  });
+
+/** The recipient of the newest message. */
+const newest = async ({ api }: DaemonProcess): Promise<string> =>
+  (await api('messages?limit=1')).json.messages[0]?.destination;
+
+/** Offers each mail at each door, and says where it went. */
+async function goes(t: Test, daemon: DaemonProcess, doors: typeof ALL, to: string, destination: string) {
+  for (const [name, door] of Object.entries(doors)) {
+    t.ok(TAKEN.includes(await door(daemon, to)), `${name} takes ${to}`);
+    t.equal(await newest(daemon), destination, `${name}: ${to}`);
+    // Else the next door could be lucky.
+    await daemon.api('messages', [{ type: 1, destination: 'last@x.example', subject: 'x' }]);
+  }
+}
+
+t.test('mail to a user of the device goes to FIELDPOST_LOCAL_MAIL', needsProgram, async (t) => {
+  const daemon = await start(t, {});
+  // A host name may have characters that no address has.
+  const own = /^[a-z0-9.-]+$/i.test(hostname()) ? [hostname()] : [];
+  for (const name of ['localhost', 'pump-3', HELO, HELO.toUpperCase(), ...own])
+    await goes(t, daemon, ALL, `root@${name}`, KEEPER);
+  await goes(t, daemon, MAIL as typeof ALL, 'root', KEEPER);
+  await goes(t, daemon, ALL, 'root@other.example', 'root@other.example');
+  for (const [name, door] of Object.entries(FULL))
+    t.equal(await door(daemon, 'root'), 422, `${name}: root is no address`);
+});
+
+for (const env of [
+  { FIELDPOST_FROM: `pump@${HELO}` },
+  { FIELDPOST_LOCAL_MAIL: `keeper@${HELO.toUpperCase()}` },
+]) {
+  t.test(`a name of the device that is a mail server's: ${Object.keys(env)}`, needsProgram, async (t) => {
+    const daemon = await start(t, env);
+    await goes(t, daemon, ALL, `root@${HELO}`, `root@${HELO}`);
+    await goes(t, daemon, ALL, 'root@pump-3', env.FIELDPOST_LOCAL_MAIL ?? KEEPER);
+  });
+}
+
+t.test('what is neither an address nor the name of a user is refused', needsProgram, async (t) => {
+  const daemon = await start(t, {});
+  const words = ['=?UTF-8?B?QW5uIDxhbm5AZXhhbXBsZS5jb20+?=', '|/bin/sh', '+31612345678'];
+  for (const word of words) {
+    for (const [name, door] of Object.entries(ALL)) {
+      const answer = await door(daemon, word);
+      t.ok([422, '553', 'exit 65', 'exit 67'].includes(answer as never), `${name}: ${answer} for ${word}`);
+    }
+  }
+  t.same((await daemon.api('messages')).json.messages, []);
+});
+
+t.test(
+  'a domain beyond ASCII goes to any relay, and a local part to one with SMTPUTF8',
+  needsProgram,
+  async (t) => {
+    const people = ['pump@bücher.example', 'zażółć@bücher.example'];
+    for (const [extensions, seen] of [
+      [[], ['pump@xn--bcher-kva.example']],
+      [
+        ['SMTPUTF8', '8BITMIME'],
+        ['pump@xn--bcher-kva.example', 'zażółć@bücher.example'],
+      ],
+    ] as const) {
+      await using relay = await fakeRelay({}, { extensions });
+      const daemon = await start(t, { FIELDPOST_RELAY: relay.url });
+      let sent = 0;
+      for (const [index] of seen.entries()) {
+        for (const [name, door] of Object.entries(ALL)) {
+          t.ok(TAKEN.includes(await door(daemon, people[index] ?? '')), name);
+          sent++;
+          // Else a mail that fails is waited for in vain.
+          while (
+            relay.mails.length < sent &&
+            !daemon.lines.some((line) => / (?:failed|deferred) /.test(line))
+          )
+            await Promise.race([relay.arrived(sent), daemon.nextLine()]);
+          if (relay.mails.length < sent) throw new Error(daemon.lines.at(-1));
+          t.same(relay.mails.at(-1)?.to, [seen[index]], `${name}, with ${extensions.join()}`);
+        }
+      }
+      t.equal(
+        relay.commands.filter((line) => /^MAIL .* SMTPUTF8/.test(line)).length,
+        seen.length > 1 ? sent / 2 : 0,
+      );
+    }
+  },
+);
