@@ -1,14 +1,15 @@
 /** The calls of local-api §1, and those of §3 that tell how the daemon is doing. */
 import { test } from 'tap';
 import type { ErrorCode } from '../../src/errors.js';
-import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, MIB } from '../../src/limits.js';
+import { DAY_MS, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, MIB, SPACE_FRESH_MS } from '../../src/limits.js';
 import type { Address } from '../../src/message/address.js';
 import type { Attachment } from '../../src/message/message.js';
 import type { Store } from '../../src/store/store.js';
 import { type Answer, EMAIL, isProblem, MESSAGES, startApi, type TestApi } from '../support/api.js';
+import { settled } from '../support/clock.js';
 import { addFile } from '../support/spool.js';
 import { stall } from '../support/stall.js';
-import { newDisk } from '../support/store.js';
+import { newDisk, passThrough, watch } from '../support/store.js';
 import { systemError } from '../support/system-error.js';
 
 /** Posts `count` emails in one request and gives their ids. */
@@ -598,4 +599,27 @@ test('the metrics', async (t) => {
     [],
     'every line has the form of the format',
   );
+});
+
+test('what only reads writes nothing and starts no compaction, on a full disk either', async (t) => {
+  const disk = newDisk();
+  await using api = await startApi({ disk });
+  const paths = ['/healthz', '/metrics', '/', '/openapi.json', '/api/internal/state'];
+  const lists = [MESSAGES, `${MESSAGES}?status=queued`, '/api/internal/offline_notification_destinations'];
+  const { json } = await api.post([EMAIL]);
+  // Content that a compaction would remove.
+  await passThrough(api.store, 12);
+  for (const isFull of [false, true]) {
+    if (isFull) await api.fillDisk();
+    // The free space is looked at anew, and the clock has a leap to record.
+    await api.clock.advance(2 * SPACE_FRESH_MS);
+    api.clock.leap(DAY_MS);
+    const seen = watch(disk);
+    for (const path of [...paths, ...lists, `${MESSAGES}/${json[0].id}`]) {
+      const { status } = await api.call('GET', path);
+      t.equal(status, isFull && path === '/healthz' ? 503 : 200, path);
+      await settled();
+    }
+    t.same(seen, [], isFull ? 'full' : 'not full');
+  }
 });

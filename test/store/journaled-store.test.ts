@@ -251,6 +251,28 @@ t.test('the content of a failed message is deleted, once; the message stays fail
   t.ok(again.get(other)?.place, 'and nothing else is deleted');
 });
 
+t.test('no message that is being cancelled is retried', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  const [queued, deferred, failed] = await Promise.all(['a', 'b', 'c'].map((name) => acceptOne(store, name)));
+  if (!queued || !deferred || !failed) throw new Error('three were accepted');
+  store.claim(deferred);
+  await store.settle(deferred, { kind: 'deferred', reply: '451 later', delayMs: DAY_MS });
+  await settleAs(store, failed, 'failed');
+  for (const id of [queued, deferred, failed]) {
+    const cancelling = store.cancel(id);
+    await t.rejects(store.retry(id), { code: 'conflict', message: 'the message is being cancelled' });
+    await cancelling;
+    t.not(store.get(id)?.status, 'queued');
+  }
+  // A disk that refuses the cancellation leaves the message as it was.
+  const kept = await acceptOne(store, 'd');
+  disk.onOperation = () => 'error:EIO';
+  await t.rejects(store.cancel(kept));
+  disk.onOperation = () => 'ok';
+  await t.resolves(store.retry(kept));
+});
+
 t.test('cancel, retry, flush, hold', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
