@@ -1,7 +1,21 @@
 import t from 'tap';
+import { SmtpTransport } from '../../../src/delivery/smtp/smtp-transport.js';
 import { FieldpostError } from '../../../src/errors.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/limits.js';
-import { bench, damageContent, reply, TAKEN, trouble } from '../../support/delivery.js';
+import type { Address } from '../../../src/message/address.js';
+import { FakeClock } from '../../support/clock.js';
+import {
+  bench,
+  CONFIG,
+  damageContent,
+  FakeRelays,
+  openWatched,
+  post,
+  reply,
+  TAKEN,
+  trouble,
+} from '../../support/delivery.js';
+import { keptLog } from '../../support/system.js';
 import { systemError } from '../../support/system-error.js';
 
 const LATER = reply('rcpt', '450 4.2.0 greylisted');
@@ -248,4 +262,31 @@ t.test('every line about a message has its id, and none has content', async (t) 
     if (!event.startsWith('relay ')) t.ok(ids.includes(String(fields.id)), event);
     t.notMatch(JSON.stringify(fields), /john|test/);
   }
+});
+
+t.test('of the senders that a relay refuses, the oldest are forgotten', async (t) => {
+  const clock = new FakeClock();
+  const senders = Array.from({ length: 300 }, (_, n) => `pump-${n}@example.com` as Address);
+  let stamped = 0;
+  const { store } = await openWatched(clock, { sender: () => senders[stamped++] as Address });
+  const relays = new FakeRelays();
+  relays.onSend = () => reply('mail', '550 5.7.1 sender refused');
+  const { log } = keptLog();
+  const transport = new SmtpTransport({
+    open: (relay) => relays.session(relay),
+    render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
+    sender: () => 'present@example.com' as Address,
+    ...{ store, config: CONFIG, clock, random: MIDDLE, log },
+  });
+  const [line] = transport.lines;
+  const [peer] = transport.peers;
+  if (!line || !peer) throw new Error('there is one line to one relay');
+  const messages = (await post(store, senders.length)).map((id) => store.get(id) ?? t.fail(id));
+  await line.open(peer);
+  for (const message of messages) await line.offer(await transport.load(message as never), null);
+  const loaded = await Promise.all(messages.map((message) => transport.load(message as never)));
+  const replaced = loaded.map(({ envelope }) => envelope.from === 'present@example.com');
+  // 100 are remembered: the youngest.
+  t.same(replaced, [...Array(200).fill(false), ...Array(100).fill(true)]);
+  await line.close();
 });
