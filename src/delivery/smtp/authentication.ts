@@ -2,6 +2,7 @@
  * The login at a relay. What the relay says to it is told to people, so secrets that it repeats are taken out, also of its later replies.
  */
 import { Buffer } from 'node:buffer';
+import { withoutSecrets } from '../../text.js';
 import type { Conversation } from './conversation.js';
 import type { Ending } from './reply.js';
 import { challengeStatusOf, type Login, mechanismFor } from './sasl.js';
@@ -25,7 +26,8 @@ export async function authenticate(
     );
   const { lines, dismissal } = mechanism;
   let challenge = '';
-  talk.hide(secretsOf(login, lines));
+  const secrets = secretsOf(login, lines);
+  talk.hide(secrets);
   try {
     for (const line of lines) {
       const { replies } = talk.demand(await talk.exchange([phase], `${line}\r\n`));
@@ -37,7 +39,7 @@ export async function authenticate(
   } catch (error) {
     if (!(error instanceof SessionError)) throw error;
     const status = dismissal === null ? null : challengeStatusOf(challenge);
-    throw new SessionError(withStatus(error.ending, status));
+    throw new SessionError(withStatus(error.ending, status && withoutSecrets(status, secrets)));
   }
 }
 

@@ -9,7 +9,15 @@ import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
 import { oneLine, withoutSecrets } from '../../text.js';
 import { Pipelining } from './pipelining.js';
-import { type Ending, isLastLine, type Phase, parseReply, type Reply, type Trouble } from './reply.js';
+import {
+  type Ending,
+  isLastLine,
+  linesWithoutSecrets,
+  type Phase,
+  parseReply,
+  type Reply,
+  type Trouble,
+} from './reply.js';
 import { SessionError, type SessionWatch } from './session.js';
 import { lateEnding, socketEnding } from './trouble.js';
 
@@ -172,17 +180,19 @@ export class Conversation {
   line(line: string): void {
     if (this.#doubt !== null) return;
     const isLast = isLastLine(line);
-    this.#lines.push(this.#secrets.length === 0 ? line : withoutSecrets(line, this.#secrets));
+    this.#lines.push(line);
     if (isLast === false) return;
-    const lines = this.#lines;
-    const reply = isLast === null ? null : parseReply(lines);
+    const said = this.#lines;
+    const reply = isLast === null ? null : parseReply(said);
     this.#lines = [];
     this.#pendingChars = 0;
-    if (reply !== null) this.#answer(reply, lines);
-    else
-      this.end(
-        this.trouble(this.#phase, 'garbage', `said "${oneLine(lines.at(-1) ?? '')}", which is no SMTP reply`),
-      );
+    if (reply === null) {
+      const shown = oneLine(withoutSecrets(line, this.#secrets));
+      this.end(this.trouble(this.#phase, 'garbage', `said "${shown}", which is no SMTP reply`));
+      return;
+    }
+    const lines = this.#secrets.length === 0 ? said : linesWithoutSecrets(said, this.#secrets);
+    this.#answer(lines === said ? reply : { ...reply, text: parseReply(lines)?.text ?? '' }, lines);
   }
 
   #answer(reply: Reply, lines: readonly string[]): void {

@@ -2,7 +2,7 @@
  * Replies of a relay, and how far a conversation with it got. Pure.
  */
 import type { SocketError } from '../../retry/socket-error.js';
-import { oneLine } from '../../text.js';
+import { oneLine, withoutSecrets } from '../../text.js';
 
 /** The step of a conversation. `token`: AUTH with an access token. `content`: the body is being sent. `dot`: the reply to it is awaited. */
 export type Phase =
@@ -52,6 +52,8 @@ export type Ending =
 
 // RFC 5321 §4.2. A bare code without text is allowed there ("250\r\n").
 const LINE = /^([2-5]\d\d)(?:([ -])(.*))?$/s;
+/** The code, and the blank or hyphen behind it. */
+const CODE_CHARS = 4;
 const ENHANCED = /^([245])\.\d{1,3}\.\d{1,3}(?= |$)/;
 
 /** True for the last line of a reply, false if others follow, null if it is no line of a reply. */
@@ -77,4 +79,14 @@ export function parseReply(lines: readonly string[]): Reply | null {
     if (agrees) enhanced ??= found[0];
   }
   return code === '' ? null : { code: Number(code), enhanced, text: oneLine(`${code}${words}`) };
+}
+
+/** The lines of a reply without secrets. The codes stay, because a secret may look like one. */
+export function linesWithoutSecrets(lines: readonly string[], secrets: readonly string[]): readonly string[] {
+  const texts = lines.map((line) => withoutSecrets(line.slice(CODE_CHARS), secrets));
+  // A secret may end in the next line, behind the enhanced code that relays repeat on each.
+  const joined = texts.reduce((all, text) => all + text.replace(/^\d\.\d{1,3}\.\d{1,3} /, ''));
+  const shown = lines.length === 1 ? joined : withoutSecrets(joined, secrets);
+  const all = shown === joined ? texts : [shown];
+  return lines.map((line, index) => line.slice(0, CODE_CHARS) + (all[index] ?? ''));
 }

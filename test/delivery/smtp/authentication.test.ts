@@ -206,3 +206,45 @@ for (const mechanism of ['PLAIN', 'LOGIN', 'XOAUTH2', 'OAUTHBEARER'])
     isClean(refusal, 'later');
     await session.close();
   });
+
+const MAIL = { from: 'a@x.test', to: 'b@x.test', size: 2, smtpUtf8: false } as never;
+
+t.test('a secret that looks like a code spoils no reply', async (t) => {
+  for (const password of ['250 ', '235 2', '354 ', '2.0.0', '250-2.1.5', '550 ']) {
+    const script: Script = {
+      mail: { raw: '250-2.1.0 sender\r\n250 2.1.0 ok\r\n' },
+      rcpt: ({ connection }) => (connection === 1 ? '250 2.1.5 ok' : '550 5.1.1 nobody'),
+    };
+    await using relay = await fakeRelay(script, { user: 'pump', password });
+    const sent = await open(relay, null, 'pump', password);
+    t.match(await sent.send(MAIL, Buffer.from('x\r\n')), {
+      phase: 'dot',
+      reply: { code: 250, enhanced: '2.0.0' },
+    });
+    await sent.close();
+    const refused = await open(relay, null, 'pump', password);
+    const ending = await refused.send(MAIL, Buffer.from('x\r\n'));
+    t.match(ending, { phase: 'rcpt', reply: { code: 550, enhanced: '5.1.1', text: '550 5.1.1 nobody' } });
+    await refused.close();
+  }
+});
+
+t.test('a secret that ends in the next line is told to nobody', async (t) => {
+  for (const raw of [
+    '535-5.7.8 not by open se\r\n535 5.7.8 same 1!\r\n',
+    '535-not by open se\r\n535-same 1!\r\n535 bye\r\n',
+  ]) {
+    await using relay = await relayFor({ mechanisms: 'PLAIN', script: { auth: { raw } } });
+    const ending = await failure(open(relay, null, 'pump', 'open sesame 1'));
+    t.match(ending, { reply: { code: 535, text: /^535 (?:5\.7\.8 )?not by \(hidden\)!/ } });
+    t.notMatch(JSON.stringify(ending), /open se|same 1/);
+  }
+});
+
+t.test('a token in the status of a challenge is told to nobody', async (t) => {
+  const status = Buffer.from('{"status":"a-token-of-1.pump"}').toString('base64');
+  const auth = ({ command }: { command: string }) => (/^AUTH/.test(command) ? `334 ${status}` : undefined);
+  await using relay = await relayFor({ script: { auth } });
+  const ending = await failure(open(relay, 'a-token-of-1.pump'));
+  t.match(ending, { reply: { text: /\(\(hidden\)\)$/ } });
+});
