@@ -43,11 +43,12 @@ export async function authenticate(
   }
 }
 
-/** What must not be told of a login: the secret itself, and each form in which it was sent. */
-function secretsOf({ password, token }: Login, lines: readonly string[]): readonly string[] {
+/** What must not be told of a login: the secret itself, each form in which it was sent, and those of AUTH PLAIN and LOGIN. */
+function secretsOf({ user, password, token }: Login, lines: readonly string[]): readonly string[] {
   const secret = token ?? password;
   const sent = lines.map((line) => line.replace(/^AUTH \S+ ?/, ''));
-  return [secret, Buffer.from(secret).toString('base64'), ...sent].filter((text) => text !== '');
+  const encoded = [secret, `\0${user}\0${secret}`].map((text) => Buffer.from(text).toString('base64'));
+  return [secret, ...encoded, ...sent].filter((text) => text !== '');
 }
 
 /** The same ending with the status of the challenge. */
