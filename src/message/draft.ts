@@ -8,7 +8,7 @@ import { isJsonObject, type JsonObject } from '../json.js';
 import { APP_DATA_BYTES_MAX, SECOND_MS, SMS_CHARS_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
 import { EXPIRES_IN_MS_MAX } from '../mail-limits.js';
 import { hasControl } from '../text.js';
-import { type FaultReport, isEmpty, isSet, textOf } from './field.js';
+import { type FaultReport, isEmpty, isGiven, isSet, textOf } from './field.js';
 import { type HeadTerms, hasRecipientLists, parseHead } from './mail-head.js';
 import { mailWordFault } from './mail-words.js';
 import {
@@ -158,7 +158,7 @@ export function parseShortMessage(type: 2 | 3 | 4, fields: JsonObject, report: F
 function pushContent(fields: JsonObject, report: FaultReport): Omit<ShortContent, 'message'> {
   const { auto_open: autoOpen, app_data: appData } = fields;
   const title = textOf(fields, 'title', report);
-  if (autoOpen !== undefined && autoOpen !== null && typeof autoOpen !== 'boolean') {
+  if (isGiven(autoOpen) && typeof autoOpen !== 'boolean') {
     report('auto_open', 'must be true or false');
   }
   if (jsonBytes(appData) > APP_DATA_BYTES_MAX) {
@@ -167,17 +167,17 @@ function pushContent(fields: JsonObject, report: FaultReport): Omit<ShortContent
   return {
     ...(title !== '' && { title }),
     ...(typeof autoOpen === 'boolean' && { auto_open: autoOpen }),
-    ...(appData !== undefined && appData !== null && { app_data: appData }),
+    ...(isGiven(appData) && { app_data: appData }),
   };
 }
 
 /** How soon the message is sent, and how long it is of use. */
 function urgencyOf(fields: JsonObject, report: FaultReport): Pick<Draft, 'urgent' | 'lifeMs'> {
   const { priority, expires_in_s: lifeS } = fields;
-  if (isSet(priority) && priority !== 'high' && priority !== 'normal') {
+  if (isGiven(priority) && priority !== 'high' && priority !== 'normal') {
     report('priority', 'must be "high" or "normal"');
   }
-  const hasLife = isSet(lifeS);
+  const hasLife = isGiven(lifeS);
   const lifeMs = typeof lifeS === 'number' && Number.isInteger(lifeS) ? lifeS * SECOND_MS : 0;
   if (hasLife && (lifeMs < SECOND_MS || lifeMs > EXPIRES_IN_MS_MAX)) {
     report('expires_in_s', `must be an integer from 1 to ${EXPIRES_IN_MS_MAX / SECOND_MS} (30 days)`);

@@ -10,7 +10,7 @@ export type FaultReport = (field: string, detail: string, member?: string | numb
 /** An optional text; empty if it is absent or reported. */
 export function textOf(fields: JsonObject, name: string, report: FaultReport): string {
   const value = fields[name];
-  if (value === undefined || value === null) return '';
+  if (!isGiven(value)) return '';
   if (typeof value !== 'string') {
     report(name, 'must be a string');
     return '';
@@ -19,12 +19,17 @@ export function textOf(fields: JsonObject, name: string, report: FaultReport): s
   return value;
 }
 
-/** True if the field is not empty, whatever its kind. */
-export function isSet(value: unknown): boolean {
-  return value !== undefined && value !== null && value !== '';
+/** True unless the field is absent: one of a wrong kind is a fault, also if it is empty. */
+export function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
 }
 
-/** True for the values by which clients say that they do not use a field. */
+/** True if the field is not empty, whatever its kind. */
+export function isSet(value: unknown): boolean {
+  return isGiven(value) && value !== '';
+}
+
+/** True for the values by which clients of other mailers say that they do not use a field. */
 export function isEmpty(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return !isSet(value) || value === false;
   return Object.keys(value).length === 0;

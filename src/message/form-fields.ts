@@ -34,6 +34,7 @@ export function fieldsOfForm(texts: ReadonlyMap<string, readonly string[]>, repo
       // Browsers send an empty text for an input that nobody filled in.
       if (LISTS.includes(name)) return [name, all.filter((one) => one.trim() !== '')];
       if (name === 'headers') return [name, parseHeaders(text, report)];
+      if (text === '' && (name === 'expires_in_s' || name === 'priority')) return [name, undefined];
       if (name === 'expires_in_s') return [name, /^\d{1,15}$/.test(text) ? Number(text) : text];
       return [name, text];
     }),

@@ -6,7 +6,7 @@ import type { JsonObject } from '../json.js';
 import { MAIL_RECIPIENTS_MAX, MAILBOX_NAME_CHARS_MAX } from '../mail-limits.js';
 import { cut, visible } from '../text.js';
 import { type Address, recipientKey } from './address.js';
-import { type FaultReport, isEmpty, isSet } from './field.js';
+import { type FaultReport, isGiven, isSet } from './field.js';
 import { type Mailbox, type MailboxList, parseMailbox, parseMailboxes } from './mailbox.js';
 import type { EmailDraft, MailHead } from './message.js';
 import { ownHeaders } from './own-headers.js';
@@ -36,7 +36,12 @@ const QUOTED_CHARS_MAX = 80;
 
 /** True if the message names recipients in another field than `destination`. */
 export function hasRecipientLists(fields: JsonObject): boolean {
-  return LISTS.some((name) => !isEmpty(fields[name]));
+  return LISTS.some((name) => hasRecipients(fields[name]));
+}
+
+/** False for an empty list. What is no list is a fault. */
+function hasRecipients(value: unknown): boolean {
+  return isGiven(value) && !(Array.isArray(value) && value.length === 0);
 }
 
 /** The envelope and the head of a mail, valid only if nothing is reported. `head` is null if `destination` says it all. */
@@ -93,7 +98,7 @@ function recipientsOf(fields: JsonObject, terms: HeadTerms, report: FaultReport)
   }) as [Mailbox[], Mailbox[], Mailbox[]];
   // A form may bring a text of nothing but commas.
   if (seen.size === 0 && !isFaulty) report('destination', NOBODY);
-  const field = LISTS.find((name) => !isEmpty(fields[name])) as string;
+  const field = LISTS.find((name) => hasRecipients(fields[name])) as string;
   if (seen.size > MAIL_RECIPIENTS_MAX)
     report(field, `must not make more than ${MAIL_RECIPIENTS_MAX} recipients in all`);
   return { destination: destination as Address, to, cc, bcc };
@@ -107,8 +112,7 @@ function destinationOf(
   report: FaultReport,
 ): Address | null {
   if (hasLists && !isSet(destination)) return null;
-  const isMissing = destination === undefined || destination === null;
-  const fault = isMissing ? NOBODY : recipientFault(1, destination);
+  const fault = !isGiven(destination) ? NOBODY : recipientFault(1, destination);
   const home = fault === null ? homeOf(destination as Address) : null;
   if (home === null) report('destination', fault ?? NO_HOME);
   return home;
@@ -141,7 +145,7 @@ function senderOf({ from }: JsonObject, { mayBeFrom }: HeadTerms, report: FaultR
 /** The mailboxes in a field: an array of texts, or one text in reply_to. */
 function mailboxesOf(fields: JsonObject, name: string, terms: HeadTerms, report: FaultReport): Mailbox[] {
   const value = fields[name];
-  if (isEmpty(value)) return [];
+  if (!(name === 'reply_to' ? isSet(value) : isGiven(value))) return [];
   const texts: unknown = name === 'reply_to' && typeof value === 'string' ? [value] : value;
   if (!Array.isArray(texts)) {
     report(name, `must be an array of addresses, each like ${LIKE}`);

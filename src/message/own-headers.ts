@@ -5,7 +5,7 @@ import { Buffer } from 'node:buffer';
 import { isJsonObject, type JsonObject } from '../json.js';
 import { HEADER_NAME_CHARS_MAX, HEADER_VALUE_OCTETS_MAX, OWN_HEADERS_MAX } from '../mail-limits.js';
 import { hasControl, hasLoneSurrogate, oneSpaced } from '../text.js';
-import { type FaultReport, isEmpty } from './field.js';
+import { type FaultReport, isGiven } from './field.js';
 import type { MailHead } from './message.js';
 
 const NAME = /^(?:X-[!-9;-~]+|References|In-Reply-To|List-[!-9;-~]+|Auto-Submitted)$/i;
@@ -13,7 +13,7 @@ const NAMES_IN_WORDS = 'X-…, References, In-Reply-To, List-… or Auto-Submitt
 
 /** The headers, in their order. Faults are reported. */
 export function ownHeaders({ headers }: JsonObject, report: FaultReport): NonNullable<MailHead['headers']> {
-  if (isEmpty(headers)) return [];
+  if (!isGiven(headers)) return [];
   if (!isJsonObject(headers)) {
     report('headers', 'must be an object, like {"X-Site":"north"}');
     return [];

@@ -50,13 +50,35 @@ t.test('a mail with one destination is what it was', async (t) => {
     attachments: [],
     ignored: [],
   });
-  for (const empty of [null, '', [], {}, false]) {
-    const fields = { to: empty, cc: empty, bcc: empty, reply_to: empty, headers: empty };
+  for (const empty of [null, []]) {
+    const fields = { to: empty, cc: empty, bcc: empty, reply_to: empty, headers: empty && {} };
     t.strictSame(
-      draftOf({ destination: 'a@x', ...fields, from: null, priority: '', expires_in_s: null }),
+      draftOf({ destination: 'a@x', ...fields, from: null, priority: null, expires_in_s: null }),
       draftOf({ destination: 'a@x' }),
     );
   }
+  t.strictSame(draftOf({ destination: 'a@x', from: '', reply_to: '' }), draftOf({ destination: 'a@x' }));
+});
+
+t.test('an empty value of a wrong kind is a fault', async (t) => {
+  const kinds: Readonly<Record<string, readonly unknown[]>> = {
+    to: ['', {}, false],
+    cc: ['', {}, false],
+    bcc: ['', {}, false],
+    reply_to: [{}, false],
+    from: [{}, [], false],
+    headers: ['', [], false],
+    subject: [{}, [], false],
+    priority: ['', {}, [], false],
+    expires_in_s: ['', {}, [], false],
+  };
+  for (const [name, values] of Object.entries(kinds))
+    for (const value of values)
+      t.match(
+        faultsOf({ destination: 'a@x', plain: 'x', [name]: value }),
+        [new RegExp(`^/0/${name} (?:must|may)`)],
+        `${name}: ${JSON.stringify(value)}`,
+      );
 });
 
 t.test('recipients are those of destination, to, cc and bcc', async (t) => {

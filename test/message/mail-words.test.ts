@@ -75,11 +75,7 @@ test('a field with a value is a fault, at its place; an empty one is ignored', (
   ]);
   t.match(faultsOf({ ...mail, 'to/~': 'x' }), [{ pointer: '/0/to~1~0' }]);
   for (const empty of ['', null, false, [], {}]) {
-    t.same(
-      faultsOf({ ...mail, cc: empty, recipients: empty, headers: empty, attachments: empty }),
-      [],
-      JSON.stringify(empty),
-    );
+    t.same(faultsOf({ ...mail, recipients: empty, attachments: empty }), [], JSON.stringify(empty));
   }
   for (const something of ['x', 0, true, [null], { a: 1 }])
     t.equal(faultsOf({ ...mail, recipients: something }).length, 1);
