@@ -4,8 +4,8 @@
  */
 import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../destinations/destination.js';
 import { type Fault, FieldpostError } from '../errors.js';
-import { isJsonObject } from '../json.js';
-import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
+import { isJsonObject, isShallow } from '../json.js';
+import { DESTINATION_NAME_CHARS_MAX, DOCUMENT_DEPTH_MAX } from '../limits.js';
 import { harmlessName, oneSpaced } from '../text.js';
 import type { About } from './texts.js';
 
@@ -27,6 +27,9 @@ export function parseDocument(body: unknown): Document {
       },
     );
   }
+  // Devices take no deeper one.
+  if (!isShallow(body, DOCUMENT_DEPTH_MAX))
+    throw new FieldpostError('malformed-request', `The body is nested deeper than ${DOCUMENT_DEPTH_MAX}`);
   return body as Document;
 }
 

@@ -55,7 +55,7 @@ const CONTRACT = [
     name: 'putDestinations',
     summary: 'Replace that document',
     description:
-      'A condition is required: `If-Match` with the ETag that is replaced, or `If-None-Match: *` for the first. Of two PUTs with one ETag only one succeeds; `If-Match` without a document is a 412. Members and entries that the cloud does not know are kept and given back, and texts stay as they are. Each PUT gets a new ETag, even if it changes nothing.',
+      'A condition is required: `If-Match` with the ETag that is replaced, or `If-None-Match: *` for the first. Of two PUTs with one ETag only one succeeds; `If-Match` without a document is a 412. Members and entries that the cloud does not know are kept and given back, and texts stay as they are. What is nested deeper than 32 is a 400. Each PUT gets a new ETag, even if it changes nothing.',
     headers: { 'If-Match': header, 'If-None-Match': header },
     body: { 'application/json': 'Document' },
     status: 204,

@@ -5,6 +5,7 @@
 import type { AddressBook } from '../destinations/address-book.js';
 import type { Estranged, Remote } from '../destinations/lineage.js';
 import { FieldpostError } from '../errors.js';
+import { isShallow } from '../json.js';
 import { DOCUMENT_DEPTH_MAX, SYNC_EDITS_MS_MAX, SYNC_QUIET_MS, SYNC_TRIES_MAX } from '../limits.js';
 import { startMsOf } from '../message/stamp.js';
 import { Alarm } from '../retry/alarm.js';
@@ -251,10 +252,4 @@ function remoteOf(answer: Awaited<ReturnType<CloudClient['getDestinations']>>): 
     throw new CloudError('the cloud breaks its contract: its document is nested too deep');
   }
   return { etag, document, ...(more && { more }) };
-}
-
-/** True if the value is nested at most `depth` deep. JSON.stringify fails for very deep ones. */
-function isShallow(value: unknown, depth: number): boolean {
-  if (typeof value !== 'object' || value === null) return true;
-  return depth > 0 && Object.values(value).every((inner) => isShallow(inner, depth - 1));
 }

@@ -5,6 +5,7 @@
  */
 import { test } from 'tap';
 import { EMAIL, MESSAGES, startApi } from '../support/api.js';
+import { anyValue, DEEP, textOf } from '../support/json-values.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 
 const TRIES = 600;
@@ -14,55 +15,6 @@ const FIELDS = [
   ...['type', 'destination', 'to', 'cc', 'bcc', 'from', 'reply_to', 'subject', 'plain', 'html', 'headers'],
   ...['attachments', 'message', 'title', 'auto_open', 'app_data', 'priority', 'lang', 'name', '__proto__'],
 ];
-const NAMES = [
-  'X-A',
-  'toString',
-  'valueOf',
-  'length',
-  '__proto__',
-  'References',
-  'To',
-  'constructor',
-  'address',
-  '',
-];
-
-/** Stands for an array that is deeper than JSON.stringify can write. */
-const DEEP = '(deep)';
-const textOf = (value: unknown) =>
-  JSON.stringify(value).replaceAll(JSON.stringify(DEEP), '['.repeat(20_000) + ']'.repeat(20_000));
-
-const HOSTILE: readonly unknown[] = [
-  { toString: 1, valueOf: 1 },
-  { length: 5 },
-  { length: -1, toString: null },
-  DEEP,
-  ['a@example.com', { toString: 1 }],
-  { 'X-A': { toString: 1, valueOf: 1 } },
-  { 'X-A': DEEP },
-];
-
-/** Any JSON value. */
-function anyValue(random: () => number, levels = 3): unknown {
-  const simple = [
-    null,
-    true,
-    0,
-    -1,
-    1.5,
-    1e308,
-    '',
-    'a@example.com',
-    '\u0000',
-    '\ud800',
-    'x'.repeat(3000),
-    ...HOSTILE,
-  ];
-  if (levels === 0 || random() < 0.5) return pick(random, simple);
-  const values = Array.from({ length: Math.floor(random() * 4) }, () => anyValue(random, levels - 1));
-  return random() < 0.5 ? values : Object.fromEntries(values.map((value) => [pick(random, NAMES), value]));
-}
-
 test('a header or a field that has no text is a fault with a pointer', async (t) => {
   await using api = await startApi();
   for (const value of [{ toString: 1, valueOf: 1 }, DEEP, null, 1]) {

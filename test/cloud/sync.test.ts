@@ -265,7 +265,16 @@ t.test('a document that cannot be kept', async (t) => {
   await book.add(JOHN);
   let deep: unknown = 1;
   for (let depth = 0; depth < 40; depth++) deep = [deep];
-  await cloud.edit(() => [deep]);
+  // A cloud of another maker: ours refuses it.
+  await t.rejects(
+    cloud.edit(() => [deep]),
+    /answered 400/,
+  );
+  cloud.onCall = () => ({
+    status: 200,
+    headers: { 'content-type': 'application/json', etag: '"deep"' },
+    body: Buffer.from(JSON.stringify({ destinations: [deep] })),
+  });
   await syncNow();
   t.match(sync.view(), { synced: false, reason: /contract.*too deep/ });
   t.equal(calls(), 'get');
