@@ -30,6 +30,14 @@ function faultsOf(fields: object, limits = LIMITS): string[] {
   return [];
 }
 
+/** What a form with these texts makes. */
+const formOf = (texts: Record<string, string[]>) => {
+  const faults: string[] = [];
+  const report = (...parts: unknown[]) => void faults.push(parts.join(' '));
+  const fields = fieldsOfForm(new Map(Object.entries(texts)), report);
+  return { draft: parseEmail(fields, { ...LIMITS, takesCommas: true }, report), faults };
+};
+
 /** The recipients of the draft, and what its head says: names and addresses. */
 function addressed(fields: object) {
   const { destination, others = [], content } = draftOf(fields);
@@ -268,12 +276,6 @@ t.test('priority and life, for messages of any type', async (t) => {
 });
 
 t.test('a form says the same', async (t) => {
-  const formOf = (texts: Record<string, string[]>) => {
-    const faults: string[] = [];
-    const report = (...parts: unknown[]) => void faults.push(parts.join(' '));
-    const fields = fieldsOfForm(new Map(Object.entries(texts)), report);
-    return { draft: parseEmail(fields, { ...LIMITS, takesCommas: true }, report), faults };
-  };
   const { draft, faults } = formOf({
     subject: ['Hi'],
     to: ['a@x, "Doe, J" <b@x>', 'c@x'],
@@ -338,4 +340,43 @@ t.test('a form says the same', async (t) => {
       /^expires_in_s must be/,
     ],
   );
+});
+
+/** Microseconds of CPU. */
+function cpuOf(work: () => unknown): number {
+  const before = process.cpuUsage();
+  for (let n = 0; n < 20; n++) work();
+  const { user, system } = process.cpuUsage(before);
+  return user + system;
+}
+
+t.test('an address is measured before it is parsed', async (t) => {
+  const long = (chars: number) => [
+    `${'a'.repeat(chars)}@x.org`,
+    `${'a.'.repeat(chars / 2)}a@x.org`,
+    `Ann ${'('.repeat(chars)}<a@x.org>`,
+    `"${'\\"'.repeat(chars / 2)}" <a@x.org>`,
+    `${'é <a@x> '.repeat(chars / 8)}`,
+  ];
+  const texts = [long(60_000), long(900_000)] as const;
+  const withTexts = (values: readonly string[]) =>
+    values.flatMap((text): [string, () => readonly unknown[]][] => [
+      ['destination', () => faultsOf({ destination: text })],
+      ['to', () => faultsOf({ to: [text] })],
+      ['cc', () => faultsOf({ cc: [text] })],
+      ['bcc', () => faultsOf({ bcc: [text] })],
+      ['from', () => faultsOf({ destination: 'a@x', from: text })],
+      ['reply_to', () => faultsOf({ destination: 'a@x', reply_to: text })],
+      ['form to', () => formOf({ subject: ['Hi'], to: [text] }).faults],
+      ['form from', () => formOf({ subject: ['Hi'], destination: ['a@x'], from: [text] }).faults],
+    ]);
+  const [short, huge] = texts.map(withTexts) as [ReturnType<typeof withTexts>, ReturnType<typeof withTexts>];
+  for (const [index, [name, refuse]] of huge.entries()) {
+    t.equal(refuse().length, 1, name);
+    const shortRefuse = short[index]?.[1] ?? refuse;
+    shortRefuse();
+    // What it takes to notice: a collection of garbage may fall into it.
+    const [few, many] = [Math.max(cpuOf(shortRefuse), 20_000), cpuOf(refuse)];
+    t.ok(many < 5 * few, `${name}: ${many} µs for 900 KB, ${few} for 60 KB`);
+  }
 });
