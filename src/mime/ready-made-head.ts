@@ -87,7 +87,7 @@ export class HeaderSection {
     return true;
   }
 
-  /** Puts another text, with its CRLFs, in the place of each field's; '' takes it out. */
+  /** Puts other octets, with their CRLFs, in the place of each field's; '' takes it out. */
   rewrite(textOf: (field: Readonly<Field>) => string): void {
     const fields = this.#fields.map((field) => ({ ...field, text: textOf(field) }));
     this.#fields = fields.filter(({ text }) => text !== '');
@@ -101,8 +101,9 @@ export class HeaderSection {
     this.#values.delete(name);
   }
 
-  /** Adds a field, with its CRLF, at the end. */
-  add(text: string): void {
+  /** Adds a field, which is text with its CRLFs, at the end. */
+  add(field: string): void {
+    const text = octetsOf(field);
     const name = text.slice(0, text.indexOf(':')).toLowerCase();
     this.#fields.push({ name, text });
     this.#values.set(name, [...this.values(name), text.slice(name.length + 1, -2)]);
@@ -174,4 +175,9 @@ function forPeople(value: string): string {
 export function unfolded(value: string): string {
   const octets = Buffer.from(value.replaceAll('\r\n', ''), 'latin1');
   return isUtf8(octets) ? octets.toString() : octets.toString('latin1');
+}
+
+/** Text as a section holds it: a character of more than eight bits would be cut, to a line break at worst. */
+export function octetsOf(text: string): string {
+  return Buffer.from(text).toString('latin1');
 }

@@ -8,7 +8,7 @@ import { type Address, domainOf } from '../message/address.js';
 import { type Mailbox, parseMailboxes } from '../message/mailbox.js';
 import { mailboxesHeader } from './head.js';
 import { encodeQuotedPrintable } from './quoted-printable.js';
-import { type HeaderSection, unfolded } from './ready-made-head.js';
+import { type HeaderSection, octetsOf, unfolded } from './ready-made-head.js';
 
 /** What the device says of itself. */
 export interface Repair {
@@ -87,7 +87,8 @@ function qualifyNames(section: HeaderSection, name: string, localAddress: Addres
     if (parseMailboxes(value).fault === null) return field.text;
     const { mailboxes, fault } = parseMailboxes(value, () => localAddress);
     const label = name === 'to' ? 'To' : 'Cc';
-    return fault !== null || mailboxes.length === 0 ? field.text : mailboxesHeader(label, once(mailboxes));
+    if (fault !== null || mailboxes.length === 0) return field.text;
+    return octetsOf(mailboxesHeader(label, once(mailboxes)));
   });
 }
 

@@ -60,6 +60,36 @@ t.test('a sender elsewhere gets the answers, unless the mail says who does', asy
   t.notMatch(read('From: root\n\nx\n').text, /Reply-To/);
 });
 
+t.test('text beyond ASCII becomes UTF-8, and no character of it ends a line', async (t) => {
+  const octets = (text: string) => Buffer.from(text).toString('latin1');
+  // Cut to eight bits, these characters are line breaks, colons and blanks.
+  const foreign = [
+    'aЍЊContent-TypeĺĠtext/htmlЍЊXĺĠ@example.org',
+    'иван@пример.рф',
+    'jürgen@elsewhere.example',
+  ];
+  for (const from of foreign) {
+    for (const sent of [octets(from), ...(from.includes('ü') ? [from] : [])]) {
+      const { text, head } = read(`From: ${sent}\nTo: a@example.com\n\nx\n`);
+      const names = text
+        .split('\n\n', 1)[0]
+        ?.split('\n')
+        .map((line) => line.split(':', 1)[0]);
+      t.strictSame(names, ['X-Original-From', 'To', 'Reply-To'], from);
+      t.ok(text.includes(`\nReply-To: <${octets(from)}>\n`), from);
+      t.equal(head.isEightBit, true, from);
+    }
+  }
+  const localAddress = 'иванЍЊXĺĠy@example.com' as Address;
+  const { text } = read(`From: pump@example.com\nTo: root, ${octets('jürgen@example.org')}\n\nx\n`, {
+    localAddress,
+  });
+  t.equal(
+    text.replaceAll('\n ', ' '),
+    `From: pump@example.com\nTo: <${octets(localAddress)}>, <${octets('jürgen@example.org')}>\n\nx\n`,
+  );
+});
+
 t.test('an allowed sender stays, and so does each one with FIELDPOST_FROM_HEADER=keep', async (t) => {
   const good = 'From: Pump 3 <pump@example.com>\nTo: a@example.com\n\nx\n';
   t.equal(read(good).text, good);
