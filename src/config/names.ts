@@ -26,8 +26,9 @@ export function mayBeFrom(
 
 /**
  * True for a user of this device, such as `root@localhost` or `root@pump-3`: a relay would take it for a user of its own.
- * `names` are the names of this device. One that FIELDPOST_FROM or FIELDPOST_LOCAL_MAIL has as its domain is that of a mail
- * server, whose users get their mail there.
+ * `names` are the names of this device, which begin with its host name. FIELDPOST_HELO_NAME is one more if it does, too. A
+ * name that FIELDPOST_FROM or FIELDPOST_LOCAL_MAIL has as its domain is that of a mail server, whose users get their mail
+ * there. Any full name may be one: without FIELDPOST_LOCAL_MAIL, the relay decides.
  */
 export function isOfThisDevice(
   address: Address,
@@ -36,12 +37,18 @@ export function isOfThisDevice(
 ): boolean {
   const domain = domainOf(address).toLowerCase();
   if (/^localhost(?:\.localdomain)?$/.test(domain)) return true;
+  if (localMail === null && domain.includes('.')) return false;
   const isServed = [from?.address, localMail].some(
     (one) => one != null && domainOf(one).toLowerCase() === domain,
   );
   if (isServed) return false;
-  const full = [...names, ...(heloName === null ? [] : [heloName])].map((name) => name.toLowerCase());
-  return full.some((name) => name === domain || name.split('.', 1)[0] === domain);
+  const own = names.flatMap((name) => [name.toLowerCase(), firstLabel(name)]);
+  if (heloName !== null && own.includes(firstLabel(heloName))) own.push(heloName.toLowerCase());
+  return own.includes(domain);
+}
+
+function firstLabel(name: string): string | undefined {
+  return name.toLowerCase().split('.', 1)[0];
 }
 
 /** The name in EHLO; an address literal, which tells nothing, if the host name does not fit. */

@@ -6,12 +6,12 @@ import { MINUTE_MS } from '../limits.js';
 import type { Clock } from './clock.js';
 import { readText } from './disk.js';
 
-/** The files that name it are read again after this time: each recipient of each message asks. */
+/** The file that names it is read again after this time: each recipient of each message asks. */
 const NAMES_KEPT_MS = MINUTE_MS;
 
 /**
- * Gives the names of this machine: the host name, and the full names that hosts(5) and /etc/mailname give it. Programs that
- * send mail address its users by any of them.
+ * Gives the names of this machine: the host name, and the full names that begin with it in its lines of hosts(5). Other
+ * names there, and that in /etc/mailname, may be domains with a mail server elsewhere.
  */
 export function machineNames(
   clock: Pick<Clock, 'bootMs'>,
@@ -36,12 +36,13 @@ export function machineNames(
 
 function readNames(read: (path: string) => string): readonly string[] {
   const name = hostname();
+  const begin = `${name.toLowerCase().split('.', 1)[0]}.`;
   const lines = read('/etc/hosts')
+    .toLowerCase()
     .split('\n')
     .map((line) => line.replace(/#.*/, '').trim().split(/\s+/).slice(1));
-  const full = lines.filter((names) => names.includes(name)).flat();
-  const [mailName = ''] = read('/etc/mailname').trim().split('\n');
-  return [...new Set([name, ...full, ...(mailName === '' ? [] : [mailName])])];
+  const full = lines.filter((names) => names.includes(name.toLowerCase())).flat();
+  return [...new Set([name, ...full.filter((one) => one.startsWith(begin))])];
 }
 
 /** Its system, memory and time, as they are now. */

@@ -23,8 +23,11 @@ test('its names are read once a minute, however many ask', async (t) => {
     return text;
   });
   for (let n = 0; n < 100; n++) t.same(names(), [hostname(), `${hostname()}.example.com`]);
-  t.equal(reads, files.size + 1);
-  files.set('/etc/mailname', 'mail.example.com\n');
+  t.equal(reads, 1);
+  files.set('/etc/hosts', `127.0.1.1 ${hostname()}.example.org ${hostname()} mail.example.com\n`);
   await clock.advance(60_000);
-  t.same(names(), [hostname(), `${hostname()}.example.com`, 'mail.example.com']);
+  t.same(names(), [hostname(), `${hostname()}.example.org`]);
+  files.clear();
+  await clock.advance(60_000);
+  t.same(names(), [hostname()]);
 });

@@ -91,10 +91,10 @@ export const RELAY_SETTINGS = {
   localMail: optional({
     key: 'FIELDPOST_LOCAL_MAIL',
     kind: address,
-    none: 'none: such a mail is refused',
+    none: 'none: such a mail is refused, but left to the relay if it is for a full name',
     follows: 'live',
     about:
-      'Who reads the mail to users of this device: `root`, `root@localhost`, and `root@` with a name of this device, unless `FIELDPOST_FROM` or this address has that name as its domain.',
+      'Who reads the mail to users of this device: `root`, `root@localhost`, `root@pump-3` if that is the host name, and `root@pump-3.example.com` if that full name stands beside it in `/etc/hosts` or is `FIELDPOST_HELO_NAME`. A name that is the domain of `FIELDPOST_FROM` or of this address is not meant.',
   }),
   /** What EHLO says; null: the device's host name. */
   heloName: optional({
