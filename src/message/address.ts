@@ -50,11 +50,11 @@ export function domainOf(address: Address): string {
 }
 
 /**
- * True for a name that a user of this device may have, as useradd(8) takes it: `root`, `www-data`, `_apt`. Any other word
- * without a domain, such as a telephone number, a command or an encoded word, is no recipient.
+ * True for a name that a user of this device may have, as useradd(8) or a directory takes it: `root`, `_apt`, `host01$`. Any
+ * other word without a domain, such as a telephone number, a command or an encoded word, is no recipient.
  */
 export function isUserName(text: string): boolean {
-  return /^[A-Za-z_][\w.-]{0,31}$/.test(text);
+  return /^(?!\d+$)\w[\w.-]{0,63}\$?$/.test(text);
 }
 
 /** Equal for two spellings of one recipient: only a domain has no case. */

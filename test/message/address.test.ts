@@ -1,6 +1,6 @@
 /** Email addresses in any script: which of them parseAddress takes. */
 import t from 'tap';
-import { parseAddress } from '../../src/message/address.js';
+import { isUserName, parseAddress } from '../../src/message/address.js';
 import { visible } from '../../src/text.js';
 
 t.test('an address is a dot-atom and a host name of any script, or an address literal', async (t) => {
@@ -23,4 +23,13 @@ t.test('no other text is an address, in ASCII or beyond', async (t) => {
     ...foreign.flatMap((char) => [`a${char}ü@b.c`, `a@ü${char}.c`]),
   ];
   for (const text of bad) t.equal(parseAddress(text), null, visible(text));
+});
+
+t.test('a name of a user is what useradd(8) and directories take', async (t) => {
+  const long = `${'x'.repeat(63)}$`;
+  for (const name of ['root', 'www-data', '_apt', 'host01$', '4711-anna', '3com', 'john.doe', long])
+    t.equal(isUserName(name), true, name);
+  for (const text of ['', '4711', '+49123', '-x', '.x', '$', 'a$b', '|/bin/sh', '=?utf-8?q?x?=', 'a b', 'ü'])
+    t.equal(isUserName(text), false, text);
+  t.equal(isUserName('x'.repeat(65)), false);
 });
