@@ -39,39 +39,35 @@ const SIGNED = /^\s*(?:multipart\/signed|application\/(?:x-)?pkcs7-mime)\b/i;
 export function repairHeaders(section: HeaderSection, repair: Repair): Repaired {
   const isSigned =
     section.values('dkim-signature').length > 0 || SIGNED.test(section.values('content-type')[0] ?? '');
-  const isForeign = repair.fixesFrom && hasForeignSender(section, repair);
-  const changes = !isSigned && isForeign;
-  const fromName = changes ? replaceSenders(section, repair) : null;
+  const foreign = repair.fixesFrom
+    ? ['from', 'sender'].filter((name) => section.values(name).some((value) => isForeign(value, repair)))
+    : [];
+  const isChanged = (name: string) => !isSigned && foreign.includes(name);
+  const fromName = isChanged('from') ? replaceFrom(section, repair) : null;
+  if (isChanged('sender')) section.rename('sender', 'X-Original-Sender');
   if (!isSigned) for (const name of ['to', 'cc']) qualifyNames(section, name, repair.localAddress);
   section.rewrite((field) => foldedField(field));
-  return { fromName, isSigned: isSigned && isForeign };
+  return { fromName, isSigned: isSigned && foreign.length > 0 };
 }
 
-/** True if `From` or `Sender` is there, and is not an address that a mail may have. */
-function hasForeignSender(section: HeaderSection, { mayBeFrom }: Repair): boolean {
-  return ['from', 'sender'].some((name) =>
-    section.values(name).some((value) => {
-      const { mailboxes, fault } = parseMailboxes(unfolded(value));
-      return (
-        fault !== null || mailboxes.length === 0 || !mailboxes.every(({ address }) => mayBeFrom(address))
-      );
-    }),
-  );
+/** True if this value of `From` or `Sender` is not an address that a mail may have. */
+function isForeign(value: string, { mayBeFrom }: Repair): boolean {
+  const { mailboxes, fault } = parseMailboxes(unfolded(value));
+  return fault !== null || mailboxes.length === 0 || !mailboxes.every(({ address }) => mayBeFrom(address));
 }
 
 /**
- * Takes `From` and `Sender` out; they stay as X-Original-From and X-Original-Sender. An old sender that can be answered
- * gets the answers. Gives the name for the new `From`.
+ * Takes `From` out; it stays as X-Original-From. An old sender that can be answered gets the answers. Gives the name for the
+ * new `From`.
  */
-function replaceSenders(section: HeaderSection, repair: Repair): string {
+function replaceFrom(section: HeaderSection, repair: Repair): string {
   const [value = ''] = section.values('from');
   // Any word is a user here: the name is all that is wanted.
   const { mailboxes } = parseMailboxes(unfolded(value), (user) => `${user}@localhost` as Address);
   const [old] = mailboxes;
   const isAway =
     old !== undefined && domainOf(old.address).includes('.') && !repair.isOfThisDevice(old.address);
-  for (const name of ['from', 'sender'])
-    section.rename(name, `X-Original-${name === 'from' ? 'From' : 'Sender'}`);
+  section.rename('from', 'X-Original-From');
   if (isAway && mailboxes.length === 1 && section.values('reply-to').length === 0)
     section.add(mailboxesHeader('Reply-To', [old]));
   const user = old?.address.slice(0, old.address.lastIndexOf('@')) ?? '';

@@ -96,9 +96,18 @@ t.test('an allowed sender stays, and so does each one with FIELDPOST_FROM_HEADER
   t.equal(read(good).repaired?.fromName, null);
   const cron = 'From: root (Cron Daemon)\nTo: a@example.com\n\nx\n';
   t.equal(read(cron, { fixesFrom: false }).text, cron);
-  const sent = read('From: pump@example.com\nSender: root@pump-3\n\nx\n');
-  t.match(sent.text, /^X-Original-Sender: root@pump-3$/m, 'Sender is checked like From');
-  t.equal(sent.repaired?.fromName, 'pump on pump-3');
+});
+
+t.test('From and Sender are each judged by itself', async (t) => {
+  const from = 'From: Pump 3 <pump@example.com>\n';
+  const sent = read(`${from}Sender: root@pump-3\n\nx\n`);
+  t.equal(sent.text, `${from}X-Original-Sender: root@pump-3\n\nx\n`, 'Sender is checked, too');
+  t.equal(sent.repaired?.fromName, null, 'the good From stays');
+  t.strictSame(sent.head.missing, ['date', 'message-id']);
+  const other = read(`From: Anna <anna@elsewhere.example>\nSender: pump@example.com\n\nx\n`);
+  t.match(other.text, /^X-Original-From: Anna .*\nSender: pump@example\.com\nReply-To: Anna /);
+  t.equal(other.repaired?.fromName, 'Anna on pump-3');
+  t.match(read('Sender: root\nDKIM-Signature: x\n\nx\n').repaired, { fromName: null, isSigned: true });
 });
 
 t.test('a signed mail is left alone, and says so', async (t) => {
