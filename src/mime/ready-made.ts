@@ -138,7 +138,7 @@ export class ReadyMadeReader {
       this.#takesLongLines = isEncodable(section);
       if (section.longestLine > READY_MADE_LINE_OCTETS_MAX)
         throw this.#refusal(
-          `a line of the header is longer than ${READY_MADE_LINE_OCTETS_MAX} octets, without a blank to fold it at`,
+          `a line of the header is longer than ${READY_MADE_LINE_OCTETS_MAX} octets, and cannot be folded`,
         );
     }
     this.#head = headOf(section, this.#qualify);

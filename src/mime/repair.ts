@@ -35,7 +35,7 @@ const NOBODY = 'Fieldpost';
 /** Kinds of content whose signature a change of `From` breaks or belies. */
 const SIGNED = /^\s*(?:multipart\/signed|application\/(?:x-)?pkcs7-mime)\b/i;
 
-/** Changes the headers in the section. Throws if a line is too long and cannot be folded. */
+/** Changes the headers in the section. */
 export function repairHeaders(section: HeaderSection, repair: Repair): Repaired {
   const isSigned =
     section.values('dkim-signature').length > 0 || SIGNED.test(section.values('content-type')[0] ?? '');
@@ -45,8 +45,10 @@ export function repairHeaders(section: HeaderSection, repair: Repair): Repaired 
   const isChanged = (name: string) => !isSigned && foreign.includes(name);
   const fromName = isChanged('from') ? replaceFrom(section, repair) : null;
   if (isChanged('sender')) section.rename('sender', 'X-Original-Sender');
-  if (!isSigned) for (const name of ['to', 'cc']) qualifyNames(section, name, repair.localAddress);
-  section.rewrite((field) => foldedField(field));
+  if (!isSigned) {
+    for (const name of ['to', 'cc']) qualifyNames(section, name, repair.localAddress);
+    section.rewrite((field) => foldedField(field));
+  }
   return { fromName, isSigned: isSigned && foreign.length > 0 };
 }
 

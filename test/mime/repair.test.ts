@@ -181,6 +181,16 @@ t.test('a long line of the header is folded at blanks', async (t) => {
   t.match(head.subject, /^word0 word1 /);
 });
 
+t.test('a long line in the header of a signed mail is refused: it may be signed, too', async (t) => {
+  const from = 'From: pump@example.com\n';
+  const words = `X-Report: ${'word '.repeat(300)}\n`;
+  for (const signature of ['DKIM-Signature: x\n', 'Content-Type: multipart/signed; boundary=b\n']) {
+    t.throws(() => read(`${from}${signature}${words}\nx\n`), { code: 'invalid', message: /header.*998/ });
+    const good = `${from}${signature}${words.slice(0, 998)}\n\nx\n`;
+    t.equal(read(good).text, good);
+  }
+});
+
 t.test('what has a structure or a signature, and no blank, is refused with a long line', async (t) => {
   const long = `${'y'.repeat(999)}\n`;
   for (const head of [
