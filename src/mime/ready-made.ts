@@ -4,6 +4,7 @@
  * memory.
  */
 import { Buffer } from 'node:buffer';
+import { TextDecoder } from 'node:util';
 import { FieldpostError } from '../errors.js';
 import { MAIL_HEADER_BYTES_MAX, READY_MADE_LINE_OCTETS_MAX } from '../mail-limits.js';
 import type { Qualify } from '../message/mailbox.js';
@@ -45,6 +46,8 @@ export class ReadyMadeReader {
   /** True: a body with longer lines can be encoded. */
   #takesLongLines = false;
   #hasLongLine = false;
+  /** Reads the body of a mail that does not say what it is; null: it is labelled, or not UTF-8. */
+  #utf8: TextDecoder | null = null;
   /** Octets of the section for the spool. */
   #sectionOctets = 0;
   /** Of the header section: the line that has not ended yet. */
@@ -78,7 +81,9 @@ export class ReadyMadeReader {
     else if (this.#previous !== LF && !this.#isInSection) pieces.push(CRLF);
     // A header section without a body gets its empty line, too.
     if (this.#isInSection) pieces.push(this.#endSection(SECTION_END));
-    const encoder = this.#hasLongLine ? new MailEncoder(this.#section, this.#sectionOctets) : null;
+    this.#look();
+    const charset = this.#utf8 === null ? 'iso-8859-1' : 'utf-8';
+    const encoder = this.#hasLongLine ? new MailEncoder(this.#section, this.#sectionOctets, charset) : null;
     return {
       bytes: Buffer.concat(pieces),
       head: this.#head as ReadyMadeHead,
@@ -127,6 +132,7 @@ export class ReadyMadeReader {
     // As sendmail does: a line that is no header is the first line of the body.
     const bytes = this.#endSection(line === '' ? SECTION_END : `${SECTION_END}${line}\r\n`);
     if (line.length > READY_MADE_LINE_OCTETS_MAX) this.#takeLongLine();
+    this.#look(Buffer.from(line, 'latin1'));
     return bytes;
   }
 
@@ -136,6 +142,8 @@ export class ReadyMadeReader {
     if (this.#repair !== null) {
       this.#repaired = repairHeaders(section, this.#repair);
       this.#takesLongLines = isEncodable(section);
+      if (this.#takesLongLines && section.values('content-type').length === 0)
+        this.#utf8 = new TextDecoder('utf-8', { fatal: true });
       if (section.longestLine > READY_MADE_LINE_OCTETS_MAX)
         throw this.#refusal(
           `a line of the header is longer than ${READY_MADE_LINE_OCTETS_MAX} octets, and cannot be folded`,
@@ -146,7 +154,17 @@ export class ReadyMadeReader {
     return Buffer.from(section.text + end, 'latin1');
   }
 
+  /** Without octets: at the end of the body. */
+  #look(octets?: Buffer): void {
+    try {
+      this.#utf8?.decode(octets, { stream: octets !== undefined });
+    } catch {
+      this.#utf8 = null;
+    }
+  }
+
   #pushBody(chunk: Buffer): Buffer {
+    this.#look(chunk);
     return this.#isClean(chunk) ? chunk : this.#rewrite(chunk);
   }
 

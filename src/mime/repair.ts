@@ -131,12 +131,15 @@ export function isEncodable(section: HeaderSection): boolean {
 /** Writes a mail once more, as quoted-printable. Takes its octets as they were stored. */
 export class MailEncoder {
   readonly #section: HeaderSection;
+  readonly #charset: string;
   readonly #body = new BodyEncoder();
   /** Octets of the old section that are still to come. */
   #skip: number;
 
-  constructor(section: HeaderSection, sectionOctets: number) {
+  /** The charset is that of a body which has no label. */
+  constructor(section: HeaderSection, sectionOctets: number, charset: string) {
     this.#section = section;
+    this.#charset = charset;
     this.#skip = sectionOctets;
   }
 
@@ -144,9 +147,8 @@ export class MailEncoder {
   begin(): Buffer {
     const section = this.#section;
     if (section.values('mime-version').length === 0) section.add('MIME-Version: 1.0\r\n');
-    // ASCII is UTF-8, too.
     if (section.values('content-type').length === 0)
-      section.add('Content-Type: text/plain; charset=utf-8\r\n');
+      section.add(`Content-Type: text/plain; charset=${this.#charset}\r\n`);
     section.rewrite(({ name, text }) => (name === 'content-transfer-encoding' ? '' : text));
     section.add('Content-Transfer-Encoding: quoted-printable\r\n');
     return Buffer.from(`${section.text}\r\n`, 'latin1');

@@ -191,6 +191,27 @@ t.test('a long line in the header of a signed mail is refused: it may be signed,
   }
 });
 
+t.test('without MIME, a long text is labelled as what its octets are', async (t) => {
+  const from = 'From: pump@example.com\n';
+  const long = `${'y'.repeat(990)} ${'z'.repeat(20)}`;
+  const cut = (bytes: Buffer) => [...bytes].map((octet) => Buffer.of(octet));
+  for (const [body, charset, said] of [
+    [`${long}\n`, 'utf-8', `${long}\n`],
+    [Buffer.from(`ü€🙂 ${long}\n`).toString('latin1'), 'utf-8', `ü€🙂 ${long}\n`],
+    [`ü ${long}\n`, 'iso-8859-1', `ü ${long}\n`],
+    [`${long}\n${Buffer.from('ü').toString('latin1')}\nü\n`, 'iso-8859-1', `${long}\nÃ¼\nü\n`],
+    // It ends within a character.
+    [`${long}\xc3`, 'iso-8859-1', `${long}Ã\n`],
+  ] as const) {
+    // In the second mail, the body begins with a line where headers are.
+    for (const mail of [`${from}\n${body}`, `${from}${body}`]) {
+      const { text, stored } = read(mail, {}, mail.length % 2 ? cut : undefined);
+      t.match(text, `\nContent-Type: text/plain; charset=${charset}\n`, charset);
+      t.equal((await PostalMime.parse(stored)).text?.replaceAll('\r\n', '\n'), said, charset);
+    }
+  }
+});
+
 t.test('what has a structure or a signature, and no blank, is refused with a long line', async (t) => {
   const long = `${'y'.repeat(999)}\n`;
   for (const head of [
