@@ -10,7 +10,7 @@ import { MAIL_HEADER_BYTES_MAX, READY_MADE_LINE_OCTETS_MAX } from '../mail-limit
 import type { Qualify } from '../message/mailbox.js';
 import { Octets } from '../octets.js';
 import { HeaderSection, headOf, type ReadyMadeHead, SECTION_END } from './ready-made-head.js';
-import { isEncodable, MailEncoder, type Repair, type Repaired, repairHeaders } from './repair.js';
+import { hasType, isEncodable, MailEncoder, type Repair, type Repaired, repairHeaders } from './repair.js';
 
 const NUL = 0;
 const LF = 10;
@@ -100,7 +100,11 @@ export class ReadyMadeReader {
       if (byte === NUL) throw this.#nul();
       if (byte !== CR && byte !== LF) {
         const octetsMax = this.#repair === null ? READY_MADE_LINE_OCTETS_MAX : MAIL_HEADER_BYTES_MAX;
-        if (++this.#octets > octetsMax) throw this.#tooLong();
+        if (this.#octets === octetsMax) {
+          this.#line.push(chunk.subarray(start, at));
+          return [at, this.#beginBody()];
+        }
+        this.#octets++;
         this.#previous = byte;
         continue;
       }
@@ -129,8 +133,19 @@ export class ReadyMadeReader {
         `the header section is larger than ${MAIL_HEADER_BYTES_MAX} bytes at line ${this.#number}`,
       );
     }
-    // As sendmail does: a line that is no header is the first line of the body.
-    const bytes = this.#endSection(line === '' ? SECTION_END : `${SECTION_END}${line}\r\n`);
+    return line === '' ? this.#endSection(SECTION_END) : this.#firstLine(line, '\r\n');
+  }
+
+  /** Ends the section at a line that has not ended, and is too long for a header. */
+  #beginBody(): Buffer {
+    const line = this.#line.take().toString('latin1');
+    if (this.#section.take(line)) throw this.#tooLong();
+    return this.#firstLine(line, '');
+  }
+
+  /** As sendmail does: a line that is no header is the first line of the body. */
+  #firstLine(line: string, end: string): Buffer {
+    const bytes = this.#endSection(`${SECTION_END}${line}${end}`);
     if (line.length > READY_MADE_LINE_OCTETS_MAX) this.#takeLongLine();
     this.#look(Buffer.from(line, 'latin1'));
     return bytes;
@@ -142,8 +157,7 @@ export class ReadyMadeReader {
     if (this.#repair !== null) {
       this.#repaired = repairHeaders(section, this.#repair);
       this.#takesLongLines = isEncodable(section);
-      if (this.#takesLongLines && section.values('content-type').length === 0)
-        this.#utf8 = new TextDecoder('utf-8', { fatal: true });
+      if (this.#takesLongLines && !hasType(section)) this.#utf8 = new TextDecoder('utf-8', { fatal: true });
       if (section.longestLine > READY_MADE_LINE_OCTETS_MAX)
         throw this.#refusal(
           `a line of the header is longer than ${READY_MADE_LINE_OCTETS_MAX} octets, and cannot be folded`,

@@ -33,12 +33,13 @@ export interface Repaired {
 
 const NOBODY = 'Fieldpost';
 /** Kinds of content whose signature a change of `From` breaks or belies. */
-const SIGNED = /^\s*(?:multipart\/signed|application\/(?:x-)?pkcs7-mime)\b/i;
+const SIGNED = /^(?:multipart\/signed|application\/(?:x-)?pkcs7-mime)\b/i;
 
 /** Changes the headers in the section. */
 export function repairHeaders(section: HeaderSection, repair: Repair): Repaired {
   const isSigned =
-    section.values('dkim-signature').length > 0 || SIGNED.test(section.values('content-type')[0] ?? '');
+    section.values('dkim-signature').length > 0 ||
+    words(section, 'content-type').some((type) => SIGNED.test(type));
   const foreign = repair.fixesFrom
     ? ['from', 'sender'].filter((name) => section.values(name).some((value) => isForeign(value, repair)))
     : [];
@@ -103,8 +104,11 @@ function foldedField({ text }: { readonly text: string }): string {
 }
 
 function foldedLine(line: string): string[] {
+  if (line.length <= READY_MADE_LINE_OCTETS_MAX) return [line];
   const lines: string[] = [];
-  let rest = line;
+  let rest = withoutBlanksAtEnd(line);
+  // An empty line would end the header section.
+  if (rest === '') return [];
   while (rest.length > READY_MADE_LINE_OCTETS_MAX) {
     // A line that begins with its only blank would be folded for ever.
     const blank = rest.lastIndexOf(' ', READY_MADE_LINE_OCTETS_MAX);
@@ -118,14 +122,36 @@ function foldedLine(line: string): string[] {
   return [...lines, rest];
 }
 
+/** Not trimEnd(): octet A0, of any UTF-8, is a blank to it. */
+function withoutBlanksAtEnd(line: string): string {
+  let end = line.length;
+  while (line[end - 1] === ' ' || line[end - 1] === '\t') end--;
+  return line.slice(0, end);
+}
+
+/** The values of a MIME header without comments. */
+function words(section: HeaderSection, name: string): string[] {
+  return section.values(name).map((value) =>
+    unfolded(value)
+      .replace(/\([^()]*\)/g, '')
+      .trim(),
+  );
+}
+
 /** True if the body can be written with short lines: it is one text, neither encoded nor signed. */
 export function isEncodable(section: HeaderSection): boolean {
-  const [type = 'text/plain', ...types] = section.values('content-type');
-  const [encoding = '7bit'] = section.values('content-transfer-encoding');
-  const isText = /^\s*text\//i.test(type) && types.length === 0;
+  const types = words(section, 'content-type');
   return (
-    isText && /^(?:7bit|8bit|binary)$/i.test(encoding.trim()) && section.values('dkim-signature').length === 0
+    (!hasType(section) || /^text\s*\//i.test(types[0] ?? '')) &&
+    types.length <= 1 &&
+    words(section, 'content-transfer-encoding').every((one) => /^(?:7bit|8bit|binary)$/i.test(one)) &&
+    section.values('dkim-signature').length === 0
   );
+}
+
+/** RFC 2045 §5.2: a type that cannot be read counts as none, which is text/plain. */
+export function hasType(section: HeaderSection): boolean {
+  return words(section, 'content-type').some((type) => /^[^\s/;]+\s*\//.test(type));
 }
 
 /** Writes a mail once more, as quoted-printable. Takes its octets as they were stored. */
@@ -136,7 +162,7 @@ export class MailEncoder {
   /** Octets of the old section that are still to come. */
   #skip: number;
 
-  /** The charset is that of a body which has no label. */
+  /** The charset is that of a body without a type. */
   constructor(section: HeaderSection, sectionOctets: number, charset: string) {
     this.#section = section;
     this.#charset = charset;
@@ -147,9 +173,11 @@ export class MailEncoder {
   begin(): Buffer {
     const section = this.#section;
     if (section.values('mime-version').length === 0) section.add('MIME-Version: 1.0\r\n');
-    if (section.values('content-type').length === 0)
+    if (!hasType(section)) {
+      section.rename('content-type', 'X-Original-Content-Type');
       section.add(`Content-Type: text/plain; charset=${this.#charset}\r\n`);
-    section.rewrite(({ name, text }) => (name === 'content-transfer-encoding' ? '' : text));
+    }
+    section.rewrite((field) => (field.name === 'content-transfer-encoding' ? '' : foldedField(field)));
     section.add('Content-Transfer-Encoding: quoted-printable\r\n');
     return Buffer.from(`${section.text}\r\n`, 'latin1');
   }

@@ -115,6 +115,7 @@ t.test('a signed mail is left alone, and says so', async (t) => {
     'DKIM-Signature: v=1; h=from:to; b=x\n',
     'Content-Type: multipart/signed; boundary=b\n',
     'Content-Type: application/pkcs7-mime\n',
+    'Content-Type: (S/MIME) application/pkcs7-mime\n',
   ]) {
     const mail = `From: root\nTo: root\n${signature}\nx\n`;
     t.equal(read(mail).text, mail);
@@ -191,6 +192,64 @@ t.test('a long line in the header of a signed mail is refused: it may be signed,
   }
 });
 
+t.test('a long line is taken wherever a text has it', async (t) => {
+  const from = 'From: pump@example.com\n';
+  const long = `${'y'.repeat(1200)}\n`;
+  for (const head of [
+    'Content-Transfer-Encoding: 8bit (as it is)\n',
+    'Content-Transfer-Encoding:\n (as it is) 7BIT\n',
+    'Content-Type: (plain) text/plain; charset=utf-8\n',
+    // What cannot be read counts as text/plain (RFC 2045 §5.2).
+    'Content-Type: text\n',
+    'Content-Type:\n',
+  ]) {
+    const { text, stored } = read(`${from}${head}\n${long}`);
+    t.ok(longestLine(text) <= 76, head);
+    t.equal((await PostalMime.parse(stored)).text, long, head);
+  }
+  const words = `Content-Type: text ${'x '.repeat(487)}\n`;
+  t.ok(longestLine(read(`${from}${words}\n${long}`).text) <= 998, 'a longer name folds a header');
+  const { text } = read(`${from}Content-Type: text\n\nü ${long}`);
+  t.match(text, '\nX-Original-Content-Type: text\n');
+  t.strictSame(text.match(/^Content-Type:.*/gm), ['Content-Type: text/plain; charset=iso-8859-1']);
+});
+
+t.test('a first line that is no header begins the body, however long it is', async (t) => {
+  for (const octets of [70_000, 64 * 1024, 64 * 1024 + 1, 200_000]) {
+    for (const head of ['', 'From: pump@example.com\nX-A: b\n c\n']) {
+      for (const size of [1000, 300_000]) {
+        const body = `${'y'.repeat(octets)}\n\nX-B: c\n`;
+        const cut = (bytes: Buffer) =>
+          Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) =>
+            bytes.subarray(n * size, (n + 1) * size),
+          );
+        const { text, stored } = read(head + body, {}, cut);
+        t.ok(text.startsWith(`${head}MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n`), head);
+        if ((await PostalMime.parse(stored)).text !== body) t.fail(`${octets} ${size} ${head}`);
+      }
+    }
+  }
+  for (const head of [
+    'Subject:',
+    'X-A: b\n ',
+    'Content-Type: text/html\nContent-Transfer-Encoding: base64\n',
+  ])
+    for (const rest of ['y'.repeat(70_000), 'y '.repeat(35_000)])
+      t.throws(() => read(`${head}${rest}\n\nx\n`), { code: 'invalid', message: /longer/ }, head);
+});
+
+t.test('blanks at the end of a long line of the header go', async (t) => {
+  const from = 'From: pump@example.com\n';
+  const blanks = ' \t'.repeat(1250);
+  t.equal(read(`${from}Subject: xÃ\xa0${blanks}\n\nx\n`).text, `${from}Subject: xÃ\xa0\n\nx\n`);
+  t.equal(
+    read(`${from}Subject:${blanks}\n${blanks}\n y\n${blanks}\n\nx\n`).text,
+    `${from}Subject:\n y\n\nx\n`,
+    'nothing is left of a line of blanks',
+  );
+  t.equal(read(`${from}Subject: x  \n\nx\n`).text, `${from}Subject: x  \n\nx\n`, 'a short one stays');
+});
+
 t.test('without MIME, a long text is labelled as what its octets are', async (t) => {
   const from = 'From: pump@example.com\n';
   const long = `${'y'.repeat(990)} ${'z'.repeat(20)}`;
@@ -217,6 +276,9 @@ t.test('what has a structure or a signature, and no blank, is refused with a lon
   for (const head of [
     'Content-Type: multipart/mixed; boundary=b\n',
     'Content-Transfer-Encoding: base64\n',
+    'Content-Transfer-Encoding: (8bit) base64\n',
+    'Content-Transfer-Encoding: 8bit\nContent-Transfer-Encoding: base64\n',
+    'Content-Type: multipart / mixed; boundary=b\n',
     'DKIM-Signature: x\n',
     'Content-Type: text/plain\nContent-Type: text/html\n',
   ])
