@@ -48,20 +48,17 @@ export class FieldpostError extends Error {
   /** What the reader can do; empty if the message says it. */
   readonly hint: string;
   readonly faults: readonly Fault[];
-  /** When a repeated call may succeed. Left out: after the usual pause for the code. */
-  readonly retryAfterMs: number | undefined;
 
   constructor(
     code: ErrorCode,
     message: string,
-    extra: { hint?: string; faults?: readonly Fault[]; retryAfterMs?: number; cause?: unknown } = {},
+    extra: { hint?: string; faults?: readonly Fault[]; cause?: unknown } = {},
   ) {
     super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
     this.name = 'FieldpostError';
     this.code = code;
     this.hint = extra.hint ?? '';
     this.faults = extra.faults ?? [];
-    this.retryAfterMs = extra.retryAfterMs;
   }
 }
 

@@ -70,7 +70,7 @@ export const LIST_LIMIT_DEFAULT = 100;
 export const LIST_LIMIT_MAX = 1000;
 /** The entries of one page of a list; a first entry may be longer. The whole page takes 1 MiB. */
 export const PAGE_BYTES_MAX = MIB - KIB;
-/** Retry-After when the queue or the disk is full. */
+/** Retry-After when the queue, the disk or a device's hour is full. */
 export const RETRY_AFTER_FULL_MS = 60 * SECOND_MS;
 
 // Memory.

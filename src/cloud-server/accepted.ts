@@ -53,8 +53,11 @@ export class AcceptedMessages {
     }
   }
 
-  /** Accepts a message once for its key. Rejects with queue-full beyond a share, and as Store.accept does. */
-  async accept(draft: Draft, keyed: KeyedContent): Promise<Accepted> {
+  /**
+   * Accepts a message once for its key. Rejects with queue-full beyond a share, with what `admit` throws about a new
+   * message, and as Store.accept does.
+   */
+  async accept(draft: Draft, keyed: KeyedContent, admit?: () => void): Promise<Accepted> {
     const device = deviceOf(keyed.key);
     // The cloud's own go first, and have the room that the store keeps for urgent messages.
     const drafts = [device === null ? { ...draft, urgent: true as const } : draft];
@@ -62,6 +65,7 @@ export class AcceptedMessages {
     if (this.#options.store.recall(keyed.key) !== null)
       return await this.#options.store.accept(drafts, keyed);
     this.#check(draft.type, device);
+    admit?.();
     const leave = this.#enter(draft.type, keyed.key);
     let answer: Accepted | null = null;
     try {

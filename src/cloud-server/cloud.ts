@@ -118,7 +118,7 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   const people = new People();
   const fleet: FleetStore = await openFleet(config, system, {
     people,
-    accept: (draft, keyed) => accepted.accept(draft, keyed),
+    accept: (...message) => accepted.accept(...message),
     tell: (batch, isClosed) => teller.tell(batch, isClosed),
   });
   const { documents, watch, keys } = fleet;

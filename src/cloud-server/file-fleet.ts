@@ -22,7 +22,11 @@ export interface FileFleetOptions {
   readonly delays: Delays;
   readonly people: People;
   /** Messages of devices are accepted for delivery at once. */
-  readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<Pick<Accepted, 'replayed'>>;
+  readonly accept: (
+    draft: ShortDraft,
+    keyed: KeyedContent,
+    admit?: () => void,
+  ) => Promise<Pick<Accepted, 'replayed'>>;
   readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
 }
 
@@ -38,7 +42,7 @@ export async function openFileFleet(options: FileFleetOptions): Promise<FleetSto
     documents,
     watch,
     keys,
-    takeMessage: async (_device, draft, keyed) => !(await accept(draft, keyed)).replayed,
+    takeMessage: async (_device, draft, keyed, admit) => !(await accept(draft, keyed, admit)).replayed,
     mayTell: () => true,
     assertServing: () => undefined,
     start: async () => watch.start(),

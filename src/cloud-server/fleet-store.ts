@@ -100,10 +100,11 @@ export interface FleetStore {
   readonly watch: FleetWatch;
   readonly keys: DeviceKeys;
   /**
-   * Takes a device's message once for its key. Resolves when it is stored for good: true if it is new. Rejects with invalid for a key with other
-   * content, and with the errors of Store.accept.
+   * Takes a device's message once for its key. Resolves when it is stored for good: true if it is new. Rejects with invalid
+   * for a key with other content, with what `admit` throws about a message that is not known, and with the errors of
+   * Store.accept.
    */
-  takeMessage(device: string, draft: ShortDraft, keyed: KeyedContent): Promise<boolean>;
+  takeMessage(device: string, draft: ShortDraft, keyed: KeyedContent, admit: () => void): Promise<boolean>;
   /** False: another instance tells people now. */
   mayTell(): boolean;
   /** Throws unavailable while calls cannot be served. */

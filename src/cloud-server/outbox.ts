@@ -73,20 +73,24 @@ export class Outbox {
   }
 
   async #takeWithin(hour: Hour, device: string, key: string, draft: ShortDraft): Promise<void> {
-    const { takeMessage, hourlyLimit, clock } = this.#options;
+    const { takeMessage, hourlyLimit } = this.#options;
     const { type, destination, content } = draft;
     // A push message costs nobody money.
     const counts = type === 4 ? 0 : 1;
-    if (hour.taken + counts > hourlyLimit) {
-      const words = `the cloud takes ${hourlyLimit} SMS and calls of a device in an hour`;
-      throw new FieldpostError('rate-limited', words, { retryAfterMs: hour.endMs - clock.bootMs() });
-    }
-    hour.taken += counts;
+    let counted = 0;
+    const admit = () => {
+      if (hour.taken + counts > hourlyLimit) {
+        const words = `the cloud takes ${hourlyLimit} SMS and calls of a device in an hour`;
+        throw new FieldpostError('rate-limited', words);
+      }
+      hour.taken += counts;
+      counted = counts;
+    };
     let isNew = false;
     try {
-      isNew = await takeMessage(device, draft, { key, hash: hashOf(type, destination, content) });
+      isNew = await takeMessage(device, draft, { key, hash: hashOf(type, destination, content) }, admit);
     } finally {
-      if (!isNew) hour.taken -= counts;
+      if (!isNew) hour.taken -= counted;
     }
   }
 

@@ -46,6 +46,8 @@ export const PROBLEMS: Readonly<Record<AnsweredCode, readonly [status: number, t
 
 const HEADERS: Partial<Record<ErrorCode, Readonly<Record<string, string>>>> = {
   unauthorized: { 'WWW-Authenticate': 'Bearer' },
+  // Not the hour's end: a device waits with all that it sends to this cloud, and push messages and alarms may go on.
+  'rate-limited': retryAfter(RETRY_AFTER_FULL_MS),
   'queue-full': retryAfter(RETRY_AFTER_FULL_MS),
   'storage-full': retryAfter(RETRY_AFTER_FULL_MS),
   'storage-failed': retryAfter(STORAGE_RETRY_MS),
@@ -82,8 +84,7 @@ export function problemOf(thrown: unknown): Problem {
     detail: error.hint === '' ? error.message : `${error.message}; ${error.hint}`,
     ...(error.faults.length > 0 && { errors: error.faults }),
   };
-  const headers = error.retryAfterMs === undefined ? HEADERS[code] : retryAfter(error.retryAfterMs);
-  return { code, status, body: JSON.stringify(body), headers: headers ?? {} };
+  return { code, status, body: JSON.stringify(body), headers: HEADERS[code] ?? {} };
 }
 
 /** True if the error is meant for clients; anything else is a bug. */

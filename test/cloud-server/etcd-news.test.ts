@@ -254,10 +254,12 @@ t.test('a message whose acceptance fails does not hold back others, nor news', a
   const fleet = world.fleetOf('a');
   const draft = { type: 2, destination: '+49151', content: { text: 'x' }, attachments: [] } as const;
   const take = (key: string) =>
-    fleet.takeMessage('pump-1', draft as unknown as Parameters<typeof fleet.takeMessage>[1], {
-      key,
-      hash: key,
-    });
+    fleet.takeMessage(
+      'pump-1',
+      draft as unknown as Parameters<typeof fleet.takeMessage>[1],
+      { key, hash: key },
+      () => undefined,
+    );
   world.refusedKeys.add('bad');
   await take('bad');
   await take('good');
@@ -294,12 +296,13 @@ t.test(
     const take = (device: string, id: number) => {
       const key = `message ${device} ${id}`;
       if (device === 'thief') world.refusedKeys.add(key);
-      return fleet.takeMessage(device, draft, { key, hash: key });
+      return fleet.takeMessage(device, draft, { key, hash: key }, () => undefined);
     };
     const share = FLEET_MESSAGES_MAX * OUTBOX_DEVICE_SHARE;
     for (let id = 0; id < share; id++) await take('thief', id);
     await settled();
     await t.rejects(take('thief', share), { code: 'queue-full' });
+    t.equal(await take('thief', 0), false, 'it has its room already');
     t.equal(await take('pump-1', 1), true);
     t.equal(await take('pump-1', 1), false, 'the same again');
     await world.clock.advance(10 * SECOND_MS);

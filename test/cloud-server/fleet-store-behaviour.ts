@@ -44,8 +44,9 @@ export class Outside {
     return { told, refusal };
   };
 
-  readonly accept = async (_draft: unknown, { key, hash }: KeyedContent) => {
+  readonly accept = async (_draft: unknown, { key, hash }: KeyedContent, admit?: () => void) => {
     const replayed = this.journal.has(key);
+    if (!replayed) admit?.();
     if ((this.journal.get(key) ?? hash) !== hash) throw new FieldpostError('invalid', 'other content');
     this.journal.set(key, hash);
     return { replayed };
@@ -359,11 +360,16 @@ export function testStore(t: Test, open: OpenStore): void {
   t.test('messages: once for a key, and no other content for it', async (t) => {
     const bench = await Bench.start(open);
     const draft = { type: 2, destination: '+49151', content: { text: 'x' }, attachments: [] };
+    let isOver = false;
     const take = (key: string, hash: string) =>
-      bench.fleet.takeMessage(ID, draft as unknown as Parameters<FleetStore['takeMessage']>[1], {
-        key,
-        hash,
-      });
+      bench.fleet.takeMessage(
+        ID,
+        draft as unknown as Parameters<FleetStore['takeMessage']>[1],
+        { key, hash },
+        () => {
+          if (isOver) throw new FieldpostError('rate-limited', 'too many');
+        },
+      );
     await take('message pump-3 1', 'h1');
     await take('message pump-3 1', 'h1');
     await t.rejects(take('message pump-3 1', 'h2'), code('invalid'));
@@ -374,6 +380,10 @@ export function testStore(t: Test, open: OpenStore): void {
     await bench.restart();
     await take('message pump-3 1', 'h1');
     await t.rejects(take('message pump-3 2', 'h2'), code('invalid'), 'also after a restart');
+    isOver = true;
+    t.equal(await take('message pump-3 1', 'h1'), false, 'a known one is not refused');
+    await t.rejects(take('message pump-3 2', 'h2'), code('invalid'));
+    await t.rejects(take('message pump-3 3', 'h1'), code('rate-limited'));
     await bench.advance(SECOND_MS);
     t.strictSame(Object.fromEntries(bench.outside.journal), accepted);
     await bench.fleet.stop();

@@ -56,7 +56,7 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
     documents,
     watch,
     keys,
-    takeMessage: (device, draft, keyed) => messages.take(device, draft, keyed),
+    takeMessage: (...message) => messages.take(...message),
     mayTell: () => instance.mine(TELLER) !== null,
     assertServing() {
       if (!instance.isSteady || watch.isStuck)

@@ -74,15 +74,21 @@ export class EtcdMessages {
     return this.#waiting;
   }
 
-  /** Takes a message once. Resolves when it is stored for good: true if it is new. Rejects with invalid, queue-full and unavailable. */
-  async take(device: string, draft: ShortDraft, keyed: KeyedContent): Promise<boolean> {
-    if (this.#waiting.size >= FLEET_MESSAGES_MAX) {
-      throw new FieldpostError('queue-full', `${FLEET_MESSAGES_MAX} messages wait already`);
-    }
-    // The outbox of the teller has the same share again.
-    if ((this.#counts.get(device) ?? 0) >= FLEET_MESSAGES_MAX * OUTBOX_DEVICE_SHARE) throw deviceFull();
+  /**
+   * Takes a message once. Resolves when it is stored for good: true if it is new. Rejects with invalid and unavailable, and
+   * for a message that etcd does not know with queue-full and with what `admit` throws.
+   */
+  async take(device: string, draft: ShortDraft, keyed: KeyedContent, admit: () => void): Promise<boolean> {
     const name = `${device}/${createHash('sha256').update(keyed.key).digest('hex').slice(0, 32)}`;
     const taken = `taken/${name}`;
+    try {
+      this.#assertRoom(device);
+      admit();
+    } catch (refusal) {
+      const isUnknown = [{ key: taken, modRevision: 0 }];
+      const { succeeded } = await orUnavailable(this.#options.etcd.txn(isUnknown, [], taken));
+      if (succeeded) throw refusal;
+    }
     const { succeeded, current } = await orUnavailable(
       this.#withLease((lease) =>
         this.#options.etcd.txn(
@@ -101,6 +107,14 @@ export class EtcdMessages {
       });
     }
     return succeeded;
+  }
+
+  #assertRoom(device: string): void {
+    if (this.#waiting.size >= FLEET_MESSAGES_MAX) {
+      throw new FieldpostError('queue-full', `${FLEET_MESSAGES_MAX} messages wait already`);
+    }
+    // The outbox of the teller has the same share again.
+    if ((this.#counts.get(device) ?? 0) >= FLEET_MESSAGES_MAX * OUTBOX_DEVICE_SHARE) throw deviceFull();
   }
 
   async #withLease<T>(work: (lease: string) => Promise<T>): Promise<T> {
