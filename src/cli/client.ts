@@ -52,6 +52,8 @@ export type Call = (method: string, path: string, content?: CallContent) => Prom
 const ANSWER_MS = 30 * SECOND_MS;
 // Well above a page of 1000 messages with their replies.
 const ANSWER_BYTES_MAX = 16 * MIB;
+// The users of DynamicUser=, as systemd is built by default.
+const [DYNAMIC_UID_MIN, DYNAMIC_UID_MAX] = [61_184, 65_519];
 // The settings that say how to reach the daemon. A fault in any other setting does not matter here.
 const KEYS = ['FIELDPOST_LISTEN', 'FIELDPOST_API_TOKEN', 'FIELDPOST_API_TOKEN_FILE', 'CREDENTIALS_DIRECTORY'];
 
@@ -160,9 +162,12 @@ async function refuseStranger(
   if (listenerUids === undefined || statOf === undefined || !own) return;
   // A relative directory may be anybody's.
   const named = [namedStateDirectory(env), STATE_DIRECTORY].filter((path) => path.startsWith('/'));
-  const trusted = [0, own.uid, ...named.map((path) => statOf(path)?.uid)];
+  const owners = named.flatMap((path) => statOf(path)?.uid ?? []);
+  const trusted = [0, own.uid, ...owners];
+  // Behind /var/lib/private only root can look at it. Only systemd gives a program such a user.
+  const isService = (uid: number) => owners.length === 0 && uid >= DYNAMIC_UID_MIN && uid <= DYNAMIC_UID_MAX;
   const { host, port } = addressOf(listener);
-  const stranger = (await listenerUids(host, port)).find((uid) => !trusted.includes(uid));
+  const stranger = (await listenerUids(host, port)).find((uid) => !trusted.includes(uid) && !isService(uid));
   if (stranger === undefined) return;
   const words = `a program of user ${stranger} listens on ${showListener(listener)}: it does not get the token`;
   const hint = 'If it is the daemon, FIELDPOST_STATE_DIR must name its directory; or use its unix socket.';

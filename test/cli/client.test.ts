@@ -291,7 +291,14 @@ t.test('a token over TCP is only for a program of root, of the service or of thi
   // A relative directory, such as the default, is anybody's.
   const relative = await statusFor([992], {}, { ...uids, './.fieldpost': 992 });
   t.equal(relative.code, 77);
+  t.equal((await statusFor([61_184])).code, 77, 'the owner is known');
+  const shut = { '/proc/self': 1000 };
+  for (const uid of [1001, 61_183, 65_520, 65_534]) {
+    t.equal((await statusFor([uid], {}, shut)).code, 77, `user ${uid}, and no state directory can be seen`);
+  }
+  t.equal((await statusFor([61_184, 1001], {}, shut)).code, 77);
   t.equal(daemon.asked.length, before, 'nothing is sent');
+  for (const uid of [61_184, 65_519]) t.equal((await statusFor([uid], {}, shut)).code, 0, 'DynamicUser=');
 });
 
 t.test('send: one mail for each address, in one request', async (t) => {

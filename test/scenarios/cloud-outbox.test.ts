@@ -80,16 +80,8 @@ t.test('9,500 SMS of one device do not keep the people of another from a mail', 
   t.equal(answers.filter(({ status }) => status === 202).length, 60, 'those of an hour');
   t.equal(refused.length, 9440);
   t.ok(refused.every(({ retryAfter }) => retryAfter === '60'));
-  t.equal(
-    (
-      await post(
-        'thief',
-        answers.findIndex(({ status }) => status === 202),
-      )
-    ).status,
-    202,
-    'a repeat',
-  );
+  const known = answers.findIndex(({ status }) => status === 202);
+  t.equal((await post('thief', known)).status, 202, 'a repeat');
   await goSilent(url, 'pump-3', [JAN]);
   await told(cloud, relay, 1);
   t.strictSame(relay.mails[0]?.to, [JAN.destination]);
