@@ -108,14 +108,16 @@ export class Aside {
   }
 
   /**
-   * Puts aside a link in the place of a directory: the store would write and remove files elsewhere. A link to a directory
-   * with files of the store, which have names like `ours`, is followed: a person has moved it, and messages need the files.
+   * Puts aside a link in the place of a directory: the store would write and remove files elsewhere. With `ours`, a link is
+   * followed that leads to a directory of this user alone, or to one with files of the store, which have names like `ours`:
+   * a person has moved it to a larger disk, where messages have their files or will have them.
    */
   async putLinkAside(path: string, ours: RegExp | null): Promise<void> {
     const found = await this.#disk.look(path).catch(() => null);
     if (found?.kind !== 'other') return;
-    const names = await this.#disk.list(path).catch(() => []);
-    if (names.some((name) => ours?.test(name))) this.#log.warn('link followed', { name: basename(path) });
+    const names = ours === null ? [] : await this.#disk.list(path).catch(() => []);
+    const isFollowed = ours !== null && (found.isOwnElsewhere || names.some((name) => ours.test(name)));
+    if (isFollowed) this.#log.warn('link followed', { name: basename(path) });
     else await this.move(path, 'aside');
   }
 

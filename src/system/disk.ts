@@ -25,6 +25,8 @@ import { systemCodeOf } from '../errors.js';
 export interface Found {
   readonly kind: 'file' | 'directory' | 'other';
   readonly bytes: number;
+  /** A link to a directory of this user, which no other user may write. */
+  readonly isOwnElsewhere?: true;
 }
 
 /** The calls of a file system. They reject with the system's error and its `code`. */
@@ -35,7 +37,7 @@ export interface Disk {
    * no regular file: EISDIR for a directory, else ENOTSUP.
    */
   open(path: string, how: 'read' | 'update' | 'create' | 'durable'): Promise<DiskFile>;
-  /** What stands at the path; null if nothing does. It follows no link. */
+  /** What stands at the path; null if nothing does. */
   look(path: string): Promise<Found | null>;
   /** The whole file, or null if there is none. */
   readWhole(path: string): Promise<Buffer | null>;
@@ -95,7 +97,8 @@ export function systemDisk(): Disk {
       const found = await unlessMissing(lstat(path));
       if (found === null) return null;
       const kind = found.isFile() ? 'file' : found.isDirectory() ? 'directory' : 'other';
-      return { kind, bytes: found.size };
+      const isOwnElsewhere = found.isSymbolicLink() && (await isOwnDirectory(path));
+      return { kind, bytes: found.size, ...(isOwnElsewhere && { isOwnElsewhere }) };
     },
     async readWhole(path) {
       const file = await unlessMissing(this.open(path, 'read'));
@@ -182,6 +185,11 @@ async function makeOne(path: string): Promise<'made' | 'found'> {
  * A file by its descriptor, which costs half of a FileHandle under load. Close waits for the calls under way, because
  * another file may get the same descriptor.
  */
+async function isOwnDirectory(path: string): Promise<boolean> {
+  const [found, own] = await Promise.all([path, '/proc/self'].map((one) => stat(one).catch(() => null)));
+  return found?.isDirectory() === true && found.uid === own?.uid && (found.mode & 0o022) === 0;
+}
+
 class OpenFile implements DiskFile {
   readonly #fd: number;
   readonly #underWay = new Set<Promise<unknown>>();

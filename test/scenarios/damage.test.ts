@@ -4,6 +4,7 @@
  */
 import { execFileSync } from 'node:child_process';
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -98,6 +99,7 @@ t.test('a link in the place of the spool', needsProgram, async (t) => {
       join(root, 'a.txt'),
       '--json',
     );
+  chmodSync(elsewhere, 0o777);
   symlinkSync(elsewhere, join(directory, 'spool'));
   const before = await run(t, directory);
   t.match(before.lines.join('\n'), ' warn  put aside name=spool as=spool.aside');
@@ -117,4 +119,8 @@ t.test('a link in the place of the spool', needsProgram, async (t) => {
   t.match(after.lines.join('\n'), ' warn  link followed name=spool');
   const [{ id }] = JSON.parse(sent.stdout);
   t.equal((await after.api(`messages/${id}?wait=30`)).json.status, 'sent', 'its mail is not lost');
+  await after.end('SIGTERM');
+  t.same(readdirSync(join(root, 'larger')), [], 'the queue is drained');
+  const later = await run(t, directory);
+  t.match(later.lines.join('\n'), ' warn  link followed name=spool', 'the spool stays on the larger disk');
 });

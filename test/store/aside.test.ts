@@ -2,6 +2,8 @@
 // A process of its own: it takes long.
 import { execFileSync } from 'node:child_process';
 import {
+  chmodSync,
+  chownSync,
   mkdirSync,
   readdirSync,
   renameSync,
@@ -96,6 +98,8 @@ t.test('a link in the place of a directory is put aside, and nothing behind it i
   for (const name of DIRECTORIES) {
     const directory = t.testdir({ elsewhere: { file: 'text', 'abc.log': '' }, state: {} });
     const state = join(directory, 'state');
+    // Only `damaged` is put aside also if nobody else may write there.
+    if (name !== 'damaged') chmodSync(join(directory, 'elsewhere'), name === 'spool' ? 0o777 : 0o775);
     symlinkSync(join(directory, 'elsewhere'), join(state, name));
     const bench = await openAt(state);
     await bench.store.accept([draftTo('a')], null);
@@ -121,6 +125,37 @@ t.test('a link to files of the store is followed: messages need them', async (t)
     t.match(bench.lines.join(), `<4>link followed name=${name}`);
     await bench.store.close();
   }
+});
+
+t.test('so is one to a directory of this user alone, even if it is empty', async (t) => {
+  for (const name of ['journal', 'spool']) {
+    const directory = t.testdir({ elsewhere: {}, state: {} });
+    const [state, elsewhere] = [join(directory, 'state'), join(directory, 'elsewhere')];
+    chmodSync(elsewhere, 0o755);
+    symlinkSync(elsewhere, join(state, name));
+    for (const id of ['a', 'b']) {
+      const bench = await openAt(state);
+      t.match(bench.lines.join(), `<4>link followed name=${name}`);
+      t.notMatch(bench.lines.join(), 'put aside');
+      await bench.store.accept([draftTo(id)], null);
+      await bench.store.close();
+    }
+    t.equal(readdirSync(elsewhere).length > 0, name === 'journal');
+  }
+});
+
+t.test('not one to a directory of another user, nor to nothing', async (t) => {
+  const isRoot = process.getuid?.() === 0;
+  const directory = t.testdir({ elsewhere: {}, state: {} });
+  chmodSync(join(directory, 'elsewhere'), 0o755);
+  if (isRoot) chownSync(join(directory, 'elsewhere'), 65_534, 65_534);
+  const state = join(directory, 'state');
+  symlinkSync(join(directory, isRoot ? 'elsewhere' : 'nowhere'), join(state, 'spool'));
+  symlinkSync(join(directory, 'nowhere'), join(state, 'journal'));
+  const bench = await openAt(state);
+  for (const name of ['journal', 'spool'])
+    t.match(bench.lines.join(), `put aside name=${name} as=${name}.aside`);
+  await bench.store.close();
 });
 
 /** Lets every call on this name fail. */
