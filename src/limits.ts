@@ -248,6 +248,8 @@ export const CLOUD_KEYS_AGE_MS = 7 * DAY_MS;
 export const OUTBOX_SHARES = { mail: 1 / 2, short: 1 / 4, devices: 1 / 4 } as const;
 /** The part of the outbox, and of FLEET_MESSAGES_MAX, that messages of one device may take. */
 export const OUTBOX_DEVICE_SHARE = 1 / 100;
+/** What messages of one device may take also of a small outbox. */
+export const OUTBOX_DEVICE_MIN = 10;
 /** A regional outage: news that come within this time may go together in a digest. */
 export const DIGEST_WINDOW_MS = MINUTE_MS;
 /** A digest is for news of more devices than this. It names this many of them. */

@@ -4,15 +4,18 @@
  * calls and push messages, and the messages of devices. A device has a share of the last part.
  */
 import { FieldpostError } from '../errors.js';
-import { OUTBOX_DEVICE_SHARE, OUTBOX_SHARES } from '../limits.js';
-import { type Draft, isFinal } from '../message/message.js';
+import { OUTBOX_DEVICE_MIN, OUTBOX_DEVICE_SHARE, OUTBOX_SHARES } from '../limits.js';
+import type { Draft } from '../message/message.js';
 import { counted } from '../sizes.js';
 import type { Accepted, KeyedContent, Store } from '../store/store.js';
 
 type Part = keyof typeof OUTBOX_SHARES;
 
 interface AcceptedOptions {
-  readonly store: Pick<Store, 'accept' | 'recall' | 'keys' | 'get' | 'whenFinal' | 'room' | 'storage'>;
+  readonly store: Pick<
+    Store,
+    'accept' | 'recall' | 'keys' | 'queued' | 'deferred' | 'whenFinal' | 'room' | 'storage'
+  >;
   readonly maxQueue: number;
   /** False: no relay is configured. */
   readonly takesMail: boolean;
@@ -47,9 +50,12 @@ export class AcceptedMessages {
   constructor(options: AcceptedOptions) {
     this.#options = options;
     const { store } = options;
-    for (const [key, { ids }] of store.keys) {
-      const message = store.get(ids[0] ?? '');
-      if (message && !isFinal(message.status)) this.#endsWith(message.id, this.#enter(message.type, key));
+    const devices = new Map([...store.keys].map(([key, { ids }]) => [ids[0], deviceOf(key)]));
+    for (const { id, type, extras } of [...store.queued(), ...store.deferred()]) {
+      const device = devices.get(id) ?? null;
+      // It may wait for longer than its key is remembered. Only the cloud's own are urgent.
+      const isOfDevice = device !== null || !(devices.has(id) || extras?.urgent);
+      this.#endsWith(id, this.#enter(partOf(type, isOfDevice), device));
     }
   }
 
@@ -66,7 +72,7 @@ export class AcceptedMessages {
       return await this.#options.store.accept(drafts, keyed);
     this.#check(draft.type, device);
     admit?.();
-    const leave = this.#enter(draft.type, keyed.key);
+    const leave = this.#enter(partOf(draft.type, device !== null), device);
     let answer: Accepted | null = null;
     try {
       answer = await this.#options.store.accept(drafts, keyed);
@@ -105,21 +111,21 @@ export class AcceptedMessages {
   }
 
   #isFull(part: Part): boolean {
-    return this.waiting[part] >= atLeastOne(this.#options.maxQueue * OUTBOX_SHARES[part]);
+    return this.waiting[part] >= Math.max(1, Math.floor(this.#options.maxQueue * OUTBOX_SHARES[part]));
   }
 
   #check(type: Draft['type'], device: string | null): void {
-    const part = partOf(type, device);
+    const part = partOf(type, device !== null);
     const own = this.#ofDevice.get(device ?? '') ?? 0;
-    if (own >= atLeastOne(this.#options.maxQueue * OUTBOX_DEVICE_SHARE)) throw deviceFull();
+    const share = Math.floor(this.#options.maxQueue * OUTBOX_DEVICE_SHARE);
+    if (own >= Math.max(OUTBOX_DEVICE_MIN, share)) throw deviceFull();
     if (this.#isFull(part)) throw new FieldpostError('queue-full', this.#fullnessOf(part));
   }
 
   /** Counts a message as waiting, until the given function is called. */
-  #enter(type: Draft['type'], key: string): () => void {
-    const device = deviceOf(key);
+  #enter(part: Part, device: string | null): () => void {
     const add = (by: 1 | -1) => {
-      this.waiting[partOf(type, device)] += by;
+      this.waiting[part] += by;
       if (device === null) return;
       const count = (this.#ofDevice.get(device) ?? 0) + by;
       if (count > 0) this.#ofDevice.set(device, count);
@@ -134,13 +140,9 @@ export class AcceptedMessages {
   }
 }
 
-function partOf(type: Draft['type'], device: string | null): Part {
-  if (device !== null) return 'devices';
-  return type === 1 ? 'mail' : 'short';
-}
-
-function atLeastOne(count: number): number {
-  return Math.max(1, Math.floor(count));
+function partOf(type: Draft['type'], isOfDevice: boolean): Part {
+  if (type === 1) return 'mail';
+  return isOfDevice ? 'devices' : 'short';
 }
 
 /** A device's share is used up, in an outbox or in etcd. */

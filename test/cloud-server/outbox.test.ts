@@ -1,7 +1,9 @@
 /** The room of the cloud's outbox: shares of devices and of notifications, and the SMS and calls of an hour. */
 import t from 'tap';
+import { AcceptedMessages } from '../../src/cloud-server/accepted.js';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { SendShort } from '../../src/message/short.js';
+import type { Store } from '../../src/store/store.js';
 import { until } from '../support/delivery.js';
 import { JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
 import { fakeRelay } from '../support/relay.js';
@@ -49,9 +51,9 @@ t.test('SMS and calls of a device and hour are limited; push messages and repeat
 });
 
 t.test('what waits for a device counts again after a restart, and no more when it is sent', async (t) => {
-  const env = { FIELDPOST_MAX_QUEUE: '200' };
+  const env = { FIELDPOST_MAX_QUEUE: '1100' };
   const { disk, stop, ...first } = await startCloud({ env, send: down });
-  for (const id of ['a', 'b']) t.match(await post(first as TestCloud, 'pump-3', id), taken);
+  for (const id of 'abdefghijkl') t.match(await post(first as TestCloud, 'pump-3', id), taken);
   t.match(await post(first as TestCloud, 'pump-3', 'c'), full);
   t.match(await post(first as TestCloud, 'pump-3', 'a'), taken, 'it has its room already');
   t.match(await post(first as TestCloud, 'pump-4', 'c'), taken);
@@ -65,8 +67,43 @@ t.test('what waits for a device counts again after a restart, and no more when i
   isDown = false;
   await cloud.clock.advance(HOUR_MS);
   const sent = () => cloud.lines.filter((line) => /^<6>sent /.test(line)).length;
-  await until(() => sent() === 4);
+  await until(() => sent() === 13);
   t.match(await post(cloud, 'pump-3', 'c'), taken);
+});
+
+t.test('a device has room for 10 messages in a small outbox, within the part of all devices', async (t) => {
+  for (const [maxQueue, room] of [
+    ['40', 10],
+    ['100', 10],
+    ['20', 5],
+  ] as const) {
+    await using cloud = await startCloud({ env: { FIELDPOST_MAX_QUEUE: maxQueue }, send: down });
+    for (let n = 0; n < room; n++) t.match(await post(cloud, 'pump-3', `m${n}`), taken, maxQueue);
+    t.match(await post(cloud, 'pump-3', 'more'), full, maxQueue);
+  }
+});
+
+t.test('what waits is counted after a restart also if its key is forgotten', async (t) => {
+  const urgent = { urgent: true };
+  const queued = [
+    { id: 'own mail', type: 1, extras: urgent },
+    { id: 'own SMS', type: 2, extras: urgent },
+    { id: 'own SMS of an earlier program', type: 2 },
+    { id: 'a', type: 2 },
+  ];
+  const deferred = [
+    { id: 'b', type: 4 },
+    { id: 'mail of an earlier program', type: 1 },
+  ];
+  const keys = [
+    ['message pump-3 a', { ids: ['a'] }],
+    ['notice', { ids: ['own SMS of an earlier program'] }],
+    ['message pump-3 sent', { ids: ['sent'] }],
+  ];
+  const whenFinal = () => new Promise(() => undefined);
+  const store = { keys, whenFinal, queued: () => queued, deferred: () => deferred } as unknown as Store;
+  const ways = { maxQueue: 100, takesMail: true, takesShort: true, nudge: () => undefined };
+  t.strictSame(new AcceptedMessages({ store, ...ways }).waiting, { mail: 2, short: 2, devices: 2 });
 });
 
 t.test('while SMS to people fill their part, mails are told, also of the devices behind', async (t) => {
