@@ -237,7 +237,10 @@ async function walk(
   return { follows, unproven, bytes: begunBytes, resumable };
 }
 
-/** Null if a record stands behind a torn one, or if nothing of the segment is known to be on the device. */
+/**
+ * Null if a record stands behind a torn one, or if nothing of the segment is known to be on the device. The lines of a
+ * segment's former use stay behind the torn one, as they do while the segment is written.
+ */
 function resumableAt(
   { segment }: Stretch,
   from: number,
@@ -246,11 +249,11 @@ function resumableAt(
 ): Resumable | null {
   const open = pieces.filter(({ end }) => end > from);
   const torn = open.findIndex(({ record }) => record === null);
-  if (from === 0 || (torn !== -1 && torn < open.length - 1)) return null;
+  if (from === 0 || (torn !== -1 && open.slice(torn).some(({ record }) => record !== null))) return null;
   const records = torn === -1 ? open : open.slice(0, torn);
   const end = records.at(-1)?.end ?? from;
   // A copy, because a slice would keep the whole segment in memory.
-  const rest = Buffer.from(bytes.subarray(from, open.at(-1)?.end ?? from));
+  const rest = Buffer.from(bytes.subarray(from, open[torn]?.end ?? end));
   rest.fill(0, end - from);
   return { segment, from, bytes: rest, end };
 }

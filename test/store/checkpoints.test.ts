@@ -130,6 +130,26 @@ async function fill(store: Store): Promise<void> {
   );
 }
 
+t.test('a start goes on in the last segment also before the lines of its former use', async (t) => {
+  let disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  const highest = async () => Number.parseInt((await disk.list(JOURNAL)).at(-1) ?? '', 10);
+  // Segments that nothing needs are used again.
+  for (let i = 0; i < 200; i++) await sendOne(store, 'former', 20_000);
+  await sweep(clock, 4);
+  for (let i = 0; i < 60; i++) await sendOne(store, 'later', 20_000);
+  disk = disk.afterKill();
+  disk = await acceptAndKill(disk, 2);
+  const before = await highest();
+  const last = (await disk.readWhole(join(JOURNAL, `${String(before).padStart(8, '0')}.log`))) as Buffer;
+  t.ok(last.includes('former', SEGMENT_BYTES / 2), 'the segment was used before');
+  for (let i = 3; i < 13; i++) disk = await acceptAndKill(disk, i);
+  t.equal(await highest(), before);
+  const { store: end } = await openOn(disk, 13);
+  t.equal(end.counts().queued, 11);
+  await end.close();
+});
+
 t.test('a hundred restarts of a full store take no room, and urgent messages are still taken', async (t) => {
   const budget = { maxQueue: 10_000, maxSpoolBytes: 8 * MIB, minFreeBytes: 0 };
   let disk = newDisk();
