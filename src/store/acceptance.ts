@@ -18,7 +18,7 @@ import { encodeContent } from './document.js';
 import type { AcceptedMessage, StoreEvent } from './event.js';
 import { idMaker } from './ids.js';
 import type { StoreOptions } from './journaled-store.js';
-import { forgetKey, keysLike } from './keys.js';
+import { findKey, forgetKey, isFullKey } from './keys.js';
 import type { Ledger } from './ledger.js';
 import { sumOf } from './record.js';
 import { type Asker, PLAIN_WEIGHT, type Room } from './room.js';
@@ -110,7 +110,7 @@ export class Acceptance {
   recall(key: string): KeyEntry | null {
     // The records that recovery found are perhaps not on the device yet.
     if (this.#ledger.trouble) throw this.#ledger.trouble;
-    const entry = keysLike(this.#ledger.state, key).get(key);
+    const entry = findKey(this.#ledger.state, key);
     return entry && !this.#isOver(entry) ? entry : null;
   }
 
@@ -147,7 +147,8 @@ export class Acceptance {
       if (files.length > 0) await this.#ledger.spool.keepNames(files);
       // Ids must have the order of the records, so nothing awaits between making the ids and recording.
       const messages = drafts.flatMap((draft, i) => this.#messagesOf(draft, contents[i] as Buffer));
-      events.push({ e: 'accepted', ...this.#ledger.birth(), messages, ...keyed });
+      const full = keyed !== null && isFullKey(keyed.key) && { full: true as const };
+      events.push({ e: 'accepted', ...this.#ledger.birth(), messages, ...keyed, ...full });
       // Q2: this sync is the promise behind the 202.
       await this.#ledger.record(events, 'synced', contents);
       this.roomMaker.logDropped(dropped);

@@ -75,6 +75,8 @@ export type StoreEvent =
       readonly messages: readonly AcceptedMessage[];
       readonly key?: string;
       readonly hash?: string;
+      /** The key's caller may do everything. Programs that did not tell callers apart left it out. */
+      readonly full?: true;
     }
   | (Outcome & { readonly e: 'deferred'; readonly due: Stamp })
   | (Outcome & { readonly e: 'sent' | 'failed' | 'expired'; readonly at: Stamp })

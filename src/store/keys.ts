@@ -20,6 +20,22 @@ export function keysLike({ keys, sendKeys }: Pick<State, 'keys' | 'sendKeys'>, k
   return key.startsWith(SEND) ? sendKeys : keys;
 }
 
+/** True for the key of a caller who may do everything. */
+export function isFullKey(key: string): boolean {
+  return !key.startsWith(SEND);
+}
+
+/**
+ * The entry of a key. A caller who may only send finds also a key that an older program took, which did not tell callers
+ * apart: its first try may have been before an upgrade.
+ */
+export function findKey(state: State, key: string): KeyEntry | undefined {
+  const entry = keysLike(state, key).get(key);
+  if (entry || isFullKey(key)) return entry;
+  const older = state.keys.get(key.slice(SEND.length));
+  return older?.full ? undefined : older;
+}
+
 /**
  * Remembers a key. Forgets the oldest keys of its kind if there are too many. If all keys take too much memory, the kind
  * that takes more than half of it forgets.

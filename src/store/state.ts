@@ -25,6 +25,8 @@ export interface KeyEntry {
   readonly hash: string;
   readonly ids: readonly string[];
   readonly at: Stamp;
+  /** As in the event `accepted`. */
+  readonly full?: true;
 }
 
 /** All that is known, in memory. */
@@ -185,9 +187,10 @@ function applyOne(state: State, event: StoreEvent, nextPlace: NextPlace, onUnkno
 }
 
 function applyAccepted(state: State, event: EventOf<'accepted'>, nextPlace: NextPlace): void {
-  const { messages, at, key, hash = '' } = event;
+  const { messages, at, key, hash = '', full } = event;
   for (const accepted of messages) accept(state, accepted, event, nextPlace(accepted));
-  if (key !== undefined) insertKey(state, key, { hash, ids: messages.map(({ id }) => id), at });
+  if (key !== undefined)
+    insertKey(state, key, { hash, ids: messages.map(({ id }) => id), at, ...(full && { full }) });
 }
 
 /** Adds a message that is accepted at this place. */

@@ -26,7 +26,7 @@ export const MAIL = {
   },
   'no-key': {
     why: 'an Idempotency-Key is not in the record of its messages',
-    cut: ['src/store/acceptance.ts', 'messages, ...keyed }', 'messages }'],
+    cut: ['src/store/acceptance.ts', 'messages, ...keyed, ...full }', 'messages }'],
   },
   'message-id': {
     why: 'the Message-ID is made anew in each boot',

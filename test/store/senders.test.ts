@@ -167,10 +167,14 @@ t.test('a key that a sender has taken is free for the others, and leads to no id
   t.same(same.ids, own.ids);
   t.same((await accept(store, 'alarm', true, 'x')).ids, theirs.ids);
   t.not(own.ids[0], theirs.ids[0]);
+  const ahead = await accept(store, 'report', false, 'z');
   await store.close();
   ({ store } = await openOn(disk, 2));
   t.same((await accept(store, 'alarm', false, 'y')).ids, own.ids, 'after a restart');
   t.same((await accept(store, 'alarm', true, 'x')).ids, theirs.ids);
+  const behind = await accept(store, 'report', true, 'z');
+  t.equal(behind.replayed, false, 'not even with the same content');
+  t.not(behind.ids[0], ahead.ids[0]);
   await store.close();
 });
 
