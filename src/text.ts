@@ -61,6 +61,14 @@ export function withoutSecrets(text: string, secrets: readonly string[]): string
   );
 }
 
+/** Without blanks and tabs at the end. Not trimEnd(): octet A0, of any UTF-8, is a blank to it. */
+export function withoutBlanksAtEnd(octets: string): string {
+  let end = octets.length;
+  // By hand: a pattern for blanks before the end takes quadratic time.
+  while (end > 0 && ' \t'.includes(octets.charAt(end - 1))) end--;
+  return octets.slice(0, end);
+}
+
 /** The name of a file or a device: controls and marks of direction become `instead`. */
 export function harmlessName(name: string, instead: '' | ' '): string {
   // Joiners, soft hyphens and tags stay: they belong to letters and emoji.

@@ -7,7 +7,7 @@ import { parseDisposition } from 'busboy/lib/utils.js';
 import { FieldpostError } from '../errors.js';
 import { FILE_NAME_CHARS_MAX, MEDIA_TYPE_CHARS_MAX } from '../limits.js';
 import { TEXT_FIELDS } from '../message/form-fields.js';
-import { harmlessName } from '../text.js';
+import { harmlessName, withoutBlanksAtEnd } from '../text.js';
 
 /** A text field, or a file, whose name may be empty. */
 export interface PartHeader {
@@ -71,18 +71,9 @@ function readHeaders(lines: string): Map<string, string> {
     const key = name.toLowerCase();
     if (name === '' || UNREADABLE.test(value)) throw malformed('A line in the header of a part is no header');
     if (headers.has(key)) throw malformed(`A part has more than one header ${name}`);
-    headers.set(key, trimmed(value));
+    headers.set(key, withoutBlanksAtEnd(value.replace(/^[ \t]+/, '')));
   }
   return headers;
-}
-
-/** Without blanks and tabs around it. Not trim(): these are octets, and 0xa0 belongs to a character of UTF-8. */
-function trimmed(octets: string): string {
-  let [from, to] = [0, octets.length];
-  while (from < to && ' \t'.includes(octets.charAt(from))) from++;
-  // By hand: a pattern for blanks before the end takes quadratic time.
-  while (to > from && ' \t'.includes(octets.charAt(to - 1))) to--;
-  return octets.slice(from, to);
 }
 
 /** Parses `essence; name=value; name="value"`; null if it is anything else or has a parameter twice. */

@@ -6,6 +6,7 @@ import { Buffer } from 'node:buffer';
 import { READY_MADE_LINE_OCTETS_MAX } from '../mail-limits.js';
 import { type Address, domainOf } from '../message/address.js';
 import { type Mailbox, parseMailboxes } from '../message/mailbox.js';
+import { withoutBlanksAtEnd } from '../text.js';
 import { mailboxesHeader } from './head.js';
 import { encodeQuotedPrintable } from './quoted-printable.js';
 import { type HeaderSection, octetsOf, unfolded } from './ready-made-head.js';
@@ -37,9 +38,7 @@ const SIGNED = /^(?:multipart\/signed|application\/(?:x-)?pkcs7-mime)\b/i;
 
 /** Changes the headers in the section. */
 export function repairHeaders(section: HeaderSection, repair: Repair): Repaired {
-  const isSigned =
-    section.values('dkim-signature').length > 0 ||
-    words(section, 'content-type').some((type) => SIGNED.test(type));
+  const isSigned = hasSignature(section);
   const foreign = repair.fixesFrom
     ? ['from', 'sender'].filter((name) => section.values(name).some((value) => isForeign(value, repair)))
     : [];
@@ -48,9 +47,14 @@ export function repairHeaders(section: HeaderSection, repair: Repair): Repaired 
   if (isChanged('sender')) section.rename('sender', 'X-Original-Sender');
   if (!isSigned) {
     for (const name of ['to', 'cc']) qualifyNames(section, name, repair.localAddress);
-    section.rewrite((field) => foldedField(field));
+    section.rewrite(foldedField);
   }
   return { fromName, isSigned: isSigned && foreign.length > 0 };
+}
+
+function hasSignature(section: HeaderSection): boolean {
+  const isSigned = words(section, 'content-type').some((type) => SIGNED.test(type));
+  return isSigned || section.values('dkim-signature').length > 0;
 }
 
 /** True if this value of `From` or `Sender` is not an address that a mail may have. */
@@ -122,13 +126,6 @@ function foldedLine(line: string): string[] {
   return [...lines, rest];
 }
 
-/** Not trimEnd(): octet A0, of any UTF-8, is a blank to it. */
-function withoutBlanksAtEnd(line: string): string {
-  let end = line.length;
-  while (line[end - 1] === ' ' || line[end - 1] === '\t') end--;
-  return line.slice(0, end);
-}
-
 /** The values of a MIME header without comments. */
 function words(section: HeaderSection, name: string): string[] {
   return section.values(name).map((value) =>
@@ -145,7 +142,7 @@ export function isEncodable(section: HeaderSection): boolean {
     (!hasType(section) || /^text\s*\//i.test(types[0] ?? '')) &&
     types.length <= 1 &&
     words(section, 'content-transfer-encoding').every((one) => /^(?:7bit|8bit|binary)$/i.test(one)) &&
-    section.values('dkim-signature').length === 0
+    !hasSignature(section)
   );
 }
 
