@@ -70,9 +70,10 @@ export class AcceptedMessages {
     // It has its room already, perhaps in a part that is full now.
     if (this.#options.store.recall(keyed.key) !== null)
       return await this.#options.store.accept(drafts, keyed);
-    this.#check(draft.type, device);
+    const part = partOf(draft.type, device !== null);
+    this.#check(part, device);
     admit?.();
-    const leave = this.#enter(partOf(draft.type, device !== null), device);
+    const leave = this.#enter(part, device);
     let answer: Accepted | null = null;
     try {
       answer = await this.#options.store.accept(drafts, keyed);
@@ -114,8 +115,7 @@ export class AcceptedMessages {
     return this.waiting[part] >= Math.max(1, Math.floor(this.#options.maxQueue * OUTBOX_SHARES[part]));
   }
 
-  #check(type: Draft['type'], device: string | null): void {
-    const part = partOf(type, device !== null);
+  #check(part: Part, device: string | null): void {
     const own = this.#ofDevice.get(device ?? '') ?? 0;
     const share = Math.floor(this.#options.maxQueue * OUTBOX_DEVICE_SHARE);
     if (own >= Math.max(OUTBOX_DEVICE_MIN, share)) throw deviceFull();

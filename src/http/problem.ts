@@ -104,5 +104,5 @@ export function rawProblem(error: FieldpostError): string {
 }
 
 function retryAfter(ms: number): Readonly<Record<string, string>> {
-  return { 'Retry-After': String(Math.ceil(ms / SECOND_MS)) };
+  return { 'Retry-After': String(ms / SECOND_MS) };
 }

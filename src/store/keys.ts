@@ -17,7 +17,7 @@ export function storedKey(key: string, onlySends: boolean): string {
 
 /** The keys of this one's kind. */
 export function keysLike({ keys, sendKeys }: Pick<State, 'keys' | 'sendKeys'>, key: string): State['keys'] {
-  return key.startsWith(SEND) ? sendKeys : keys;
+  return isFullKey(key) ? keys : sendKeys;
 }
 
 /** True for the key of a caller who may do everything. */
@@ -66,5 +66,5 @@ export function forgetKey(state: State, key: string): void {
 function weigh({ weights }: State, key: string, entry: KeyEntry, sign: 1 | -1): void {
   const bytes = sign * keyWeight(key, entry);
   weights.keys += bytes;
-  if (key.startsWith(SEND)) weights.sendKeys += bytes;
+  if (!isFullKey(key)) weights.sendKeys += bytes;
 }

@@ -90,6 +90,7 @@ export async function tryRelay(relay: RelayConfig, options: TrialOptions): Promi
 async function sendTests(session: Session, to: Address, options: TrialOptions): Promise<TrialFault | null> {
   const { config, hostname, version, tell } = options;
   const from = senderOf(config, hostname);
+  const smtpUtf8 = needsSmtpUtf8(from) || needsSmtpUtf8(to);
   const names = [config.from?.name ?? '', `root on ${hostname()}`];
   const words = `Fieldpost ${version} on ${hostname()} has sent this mail for "fieldpost check --relay".\r\n`;
   for (const [index, name] of names.entries()) {
@@ -114,7 +115,6 @@ async function sendTests(session: Session, to: Address, options: TrialOptions): 
     // Without attachments it is one piece.
     const mail = bytes as Buffer;
     const content = isCron && config.fromHeader === 'keep' ? asRoot(mail) : mail;
-    const smtpUtf8 = needsSmtpUtf8(from) || needsSmtpUtf8(to);
     const ending = await session.send({ from, to, size: content.length, smtpUtf8 }, content);
     if (outcomeOf(ending, smtpUtf8).kind !== 'sent') return faultOf(ending, smtpUtf8);
   }
