@@ -28,9 +28,9 @@ const WIDTH = Uint8Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * The text, in UTF-8 or as it is, as lines of printable ASCII, at most 76 octets each. Every line break (CRLF, or a bare CR or LF)
- * becomes CRLF. A last line without one stays open, with room for one more octet. No line begins with a dot (SMTP) nor
- * with `From ` (mbox).
+ * The text in UTF-8, or the octets, as lines of printable ASCII, at most 76 octets each. Every line break (CRLF, or a bare CR
+ * or LF) becomes CRLF. A last line without one stays open, with room for one more octet. No line begins with a dot (SMTP)
+ * nor with `From ` (mbox).
  */
 export function encodeQuotedPrintable(text: string | Buffer): Buffer {
   const bytes = typeof text === 'string' ? Buffer.from(text) : text;

@@ -181,15 +181,16 @@ async function makeOne(path: string): Promise<'made' | 'found'> {
   }
 }
 
-/**
- * A file by its descriptor, which costs half of a FileHandle under load. Close waits for the calls under way, because
- * another file may get the same descriptor.
- */
+/** True for a directory of this user, links followed, that no other user may write. */
 async function isOwnDirectory(path: string): Promise<boolean> {
   const [found, own] = await Promise.all([path, '/proc/self'].map((one) => stat(one).catch(() => null)));
   return found?.isDirectory() === true && found.uid === own?.uid && (found.mode & 0o022) === 0;
 }
 
+/**
+ * A file by its descriptor, which costs half of a FileHandle under load. Close waits for the calls under way, because
+ * another file may get the same descriptor.
+ */
 class OpenFile implements DiskFile {
   readonly #fd: number;
   readonly #underWay = new Set<Promise<unknown>>();

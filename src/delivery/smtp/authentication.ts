@@ -1,5 +1,6 @@
 /**
- * The login at a relay. What the relay says to it is told to people, so secrets that it repeats are taken out, also of its later replies.
+ * The login at a relay. What the relay says is told to people, so secrets that it repeats are taken out, also of its later
+ * replies.
  */
 import { Buffer } from 'node:buffer';
 import { withoutSecrets } from '../../text.js';
