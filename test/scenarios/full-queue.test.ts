@@ -58,9 +58,13 @@ const RESTARTS = process.env.FIELDPOST_TEST_LONG === '1' ? 100 : 6;
 
 /** What the files below a directory take on the disk. */
 function bytesIn(directory: string): number {
-  return readdirSync(directory, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .reduce((sum, { parentPath, name }) => sum + 512 * statSync(join(parentPath, name)).blocks, 0);
+  return (
+    readdirSync(directory, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => statSync(join(parentPath, name), { throwIfNoEntry: false }))
+      // The daemon may have removed one meanwhile.
+      .reduce((sum, found) => sum + 512 * (found?.blocks ?? 0), 0)
+  );
 }
 
 t.test('restarts of a full queue take no room, and it takes urgent messages', needsProgram, async (t) => {
