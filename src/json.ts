@@ -5,6 +5,15 @@
 /** An object whose members are not known yet. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
+/** The value of a JSON text; undefined for another text. */
+export function parsed(json: Buffer): unknown {
+  try {
+    return JSON.parse(json.toString());
+  } catch {
+    return undefined;
+  }
+}
+
 /** True for an object that is neither null nor an array. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -14,4 +23,45 @@ export function isJsonObject(value: unknown): value is JsonObject {
 export function isShallow(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return true;
   return depth > 0 && Object.values(value).every((inner) => isShallow(inner, depth - 1));
+}
+
+/** True for a value of one shape. */
+export type Shape = (value: unknown) => boolean;
+
+/**
+ * A value that stands for all of its shape. 0 stands for whole numbers from 0 on, another number for all numbers. A list
+ * with one item stands for all lists of such items, one with more for a tuple, an empty one for all lists. A member
+ * `name?` may be left out, `name|null` may be null. An object may have further members.
+ */
+type Sample = string | number | boolean | Shape | readonly Sample[] | { readonly [name: string]: Sample };
+
+/** The shape that a sample stands for. */
+export function shapeOf(sample: Sample): Shape {
+  if (typeof sample === 'function') return sample;
+  if (sample === 0) return (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+  if (Array.isArray(sample)) return listShape(sample.map(shapeOf));
+  if (typeof sample === 'object') return objectShape(Object.entries(sample));
+  return (value) => typeof value === typeof sample;
+}
+
+function listShape(items: readonly Shape[]): Shape {
+  const [only, second] = items;
+  if (second) return (value) => Array.isArray(value) && items.every((shape, at) => shape(value[at]));
+  return (value) => Array.isArray(value) && (!only || value.every((item) => only(item)));
+}
+
+function objectShape(entries: readonly (readonly [string, Sample])[]): Shape {
+  const members = entries.map(([key, sample]) => {
+    const mark = ['?', '|null'].find((end) => key.endsWith(end)) ?? '';
+    const name = key.slice(0, key.length - mark.length);
+    return { name, none: mark === '|null' ? null : undefined, isNeeded: mark === '', shape: shapeOf(sample) };
+  });
+  return (value) => {
+    if (!isJsonObject(value)) return false;
+    for (const { name, none, isNeeded, shape } of members) {
+      const member = value[name];
+      if ((isNeeded || member !== none) && !shape(member)) return false;
+    }
+    return true;
+  };
 }

@@ -47,15 +47,25 @@ export type BookEvent =
   /** The cloud has stored the last attempt. */
   | { readonly e: 'stored'; readonly etag: string };
 
-const BOOK_EVENTS: Readonly<Record<BookEvent['e'], true>> = {
-  destination: true,
-  'destination removed': true,
-  merged: true,
-  'hidden removed': true,
-  cloud: true,
-  attempted: true,
-  stored: true,
+// The rules of an entry may change: only its shape is looked at.
+const ENTRY = { uid: '', type: 0, destination: '', lang: '', name: '' };
+const ATTEMPT = { document: [], mark: { lineage: '', counter: 0, nonce: '' } };
+const MERGED = {
+  'base|null': { 'etag|null': '', document: [], 'given?': [], 'more?': {} },
+  entries: [[0, ENTRY]],
+  hidden: [],
 };
+
+/** The shapes of the events. */
+export const BOOK_EVENTS = {
+  destination: { id: 0, entry: ENTRY },
+  'destination removed': { id: 0 },
+  merged: { ...MERGED, 'attempt|null': ATTEMPT },
+  'hidden removed': {},
+  cloud: { cloud: '' },
+  attempted: { attempt: ATTEMPT },
+  stored: { etag: '' },
+} satisfies Readonly<Record<BookEvent['e'], object>>;
 
 /** False for an event that only a newer version of this program knows. */
 export function isBookEvent(event: { readonly e: string }): event is BookEvent {
@@ -146,6 +156,9 @@ export interface BookDocument {
   readonly base: Base | null;
   readonly attempted: readonly Attempt[];
 }
+
+/** The shape of a BookDocument. */
+export const BOOK = { ...MERGED, nextId: 0, removed: [['', 0]], 'cloud|null': '', attempted: [ATTEMPT] };
 
 /** The plain form of a book. */
 export function toBookDocument(book: Book): BookDocument {

@@ -2,13 +2,15 @@
  * The state as a plain document (`state` in store.json), the content of a message as JSON, and both back again.
  */
 import { type BookDocument, fromBookDocument, toBookDocument } from '../destinations/book.js';
-import type { Content, EmailContent, ReadyMadeContent, ShortContent } from '../message/message.js';
+import { parsed } from '../json.js';
+import type { Content, Message } from '../message/message.js';
 import type { StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
 import { insertKey } from './keys.js';
 import { arrange, forgetSurplus, insert, insertRow, ORDERED } from './lists.js';
 import { RowReader, type SnapshotRow } from './old-rows.js';
 import { isRow, type MessageRow, PLAIN_LENGTH, type RowKind } from './rows.js';
+import { DOCUMENT_MEMBERS, isContentOf, isDocument } from './shapes.js';
 import { apply, emptyState, type KeyEntry, restingStatus, type State } from './state.js';
 import type { Bounds } from './weight.js';
 
@@ -22,7 +24,7 @@ export interface StoreDocument {
   /** The boots that a stamp refers to. */
   readonly boots: Readonly<Record<string, BootDocument>>;
   readonly keys: readonly (KeyEntry & { readonly key: string })[];
-  readonly book?: BookDocument;
+  readonly book: BookDocument;
   /** Events of a newer version. The first version that knows them applies them. */
   readonly unknownEvents?: readonly object[];
   /** What many messages share; a row has the number of its kind. Format 1 has none. */
@@ -38,11 +40,6 @@ interface BootDocument {
   readonly confirmed?: true;
 }
 
-// Format 1 had an index of its lines.
-const DOCUMENT_MEMBERS: ReadonlySet<string> = new Set<'format' | 'index' | keyof StoreDocument>([
-  ...(['format', 'storeId', 'counter', 'held', 'reachMs', 'boots', 'keys', 'book'] as const),
-  ...(['unknownEvents', 'kinds', 'orders', 'messages', 'index'] as const),
-]);
 /** Rows that are converted in one step: less than a millisecond. */
 const LINE_ROWS = 256;
 
@@ -104,7 +101,7 @@ function insertRows(state: State, { orders, messages }: StoreDocument, kinds: re
   for (const kind of kinds) state.messages.kinds.add(kind);
   for (const line of messages)
     for (const row of line) {
-      if (!isRow(row, kinds)) throw new TypeError('a message has another form');
+      if (!isRow(row, kinds) || state.messages.known(row[0])) throw otherForm();
       insertRow(state, row);
     }
   for (const name of ORDERED) arrange(state[name], orders?.[name] ?? []);
@@ -115,11 +112,17 @@ function insertRows(state: State, { orders, messages }: StoreDocument, kinds: re
 function insertOldRows(state: State, messages: Iterable<readonly SnapshotRow[]>): void {
   const reader = new RowReader(state);
   for (const rows of messages)
-    for (const [message, place] of reader.read(rows)) insert(state, message, place);
+    for (const [message, place] of reader.read(rows)) {
+      if (state.messages.known(message.id)) throw otherForm();
+      insert(state, message, place);
+    }
 }
+
+const otherForm = () => new TypeError('it has another form');
 
 /** The state that a document describes. Throws if it has another form. */
 export function fromDocument(document: StoreDocument, bounds: Bounds): State {
+  if (!isDocument(document)) throw otherForm();
   const state = emptyState(bounds);
   state.storeId = document.storeId;
   state.counter = document.counter;
@@ -131,7 +134,7 @@ export function fromDocument(document: StoreDocument, bounds: Bounds): State {
   if (document.kinds) insertRows(state, document, document.kinds);
   else insertOldRows(state, document.messages as Iterable<readonly SnapshotRow[]>);
   for (const { key, ...entry } of document.keys) insertKey(state, key, entry);
-  if (document.book) state.book = fromBookDocument(document.book);
+  state.book = fromBookDocument(document.book);
   state.more = unknownMembers(document, DOCUMENT_MEMBERS);
   // This version may know them.
   apply(state, (document.unknownEvents ?? []) as StoreEvent[], { segment: 0, offset: 0 });
@@ -147,9 +150,10 @@ export function encodeContent(content: Content): Buffer {
   return Buffer.from(JSON.stringify({ subject, plain: plain || undefined, html: html || undefined, head }));
 }
 
-/** Undoes encodeContent. */
-export function decodeContent(bytes: Buffer): Content {
-  const content = JSON.parse(bytes.toString()) as Partial<EmailContent> | ReadyMadeContent | ShortContent;
+/** Undoes encodeContent; null if it is not the content of such a message. */
+export function decodeContent(bytes: Buffer, message: Pick<Message, 'type' | 'extras'>): Content | null {
+  const content = parsed(bytes);
+  if (!isContentOf(message, content)) return null;
   if ('message' in content) return content;
   if ('missing' in content) return { ...content, subject: content.subject ?? '' };
   const { subject = '', plain = '', html = '', head } = content;

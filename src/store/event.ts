@@ -3,9 +3,7 @@
  * differences, so that applying one twice does no harm.
  */
 import type { BookEvent } from '../destinations/book.js';
-import type { JsonObject } from '../json.js';
 import type { Attachment, Extras, MessageType, Sender, Stamp } from '../message/message.js';
-import { unknownMembers } from './format.js';
 
 /** A position in the journal: a segment's number, and an offset in bytes. */
 export interface Position {
@@ -41,16 +39,6 @@ export interface AcceptedMessage extends ContentSum {
   readonly extras?: Extras;
   /** Left out if there are none. */
   readonly attachments?: readonly Attachment[];
-}
-
-const ACCEPTED_MEMBERS: ReadonlySet<string> = new Set<keyof AcceptedMessage>([
-  ...(['id', 'type', 'destination', 'from', 'subject', 'extras'] as const),
-  ...(['attachments', 'length', 'crc', 'shares'] as const),
-]);
-
-/** The members that only a newer version knows. */
-export function moreOf(accepted: AcceptedMessage): JsonObject | undefined {
-  return unknownMembers(accepted, ACCEPTED_MEMBERS);
 }
 
 /**

@@ -267,11 +267,13 @@ class JournaledStore implements Store {
     if (message.status !== 'sending') this.#sending.delete(id);
   }
 
-  async content({ id }: Message): Promise<Content> {
+  async content(message: Message): Promise<Content> {
     // A compaction may have moved it since the caller got the message.
-    const place = this.#state.messages.get(id)?.place;
+    const place = this.#state.messages.get(message.id)?.place;
     if (!place) throw new FieldpostError('storage-damaged', 'the content is no longer stored');
-    return decodeContent(await this.#ledger.read(place));
+    const content = decodeContent(await this.#ledger.read(place), message);
+    if (!content) throw new FieldpostError('storage-damaged', 'the stored content has another form');
+    return content;
   }
 
   openAttachment(attachment: Attachment): AsyncIterable<Buffer> {

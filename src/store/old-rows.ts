@@ -12,6 +12,7 @@
 import type { JsonObject } from '../json.js';
 import { type Message, NO_ATTACHMENTS, type Place } from '../message/message.js';
 import { unknownMembers } from './format.js';
+import { isOldChange, isOldRow } from './shapes.js';
 import { type State, sharedSender } from './state.js';
 
 type OldRow =
@@ -76,7 +77,8 @@ export class RowReader {
         this.#common = changed(this.#state, this.#common, row as JsonObject);
         continue;
       }
-      const [id, bootMs, segment, offset, length, crc] = row as OldRow;
+      if (!isOldRow(row)) throw new TypeError('a message has another form');
+      const [id, bootMs, segment, offset, length, crc] = row as unknown as OldRow;
       const { boot, ...common } = this.#common;
       const message: Message = { id, ...common, accepted: { boot, bootMs }, place: null };
       yield [message, segment === undefined ? null : ({ segment, offset, length, crc } as Place)];
@@ -86,7 +88,9 @@ export class RowReader {
 
 /** What the messages behind an object have in common. */
 function changed(state: State, before: Common, changes: JsonObject): Common {
-  if ('id' in changes) throw new TypeError('a message must be a list');
+  // No version wrote a message that is no list, or an object without a known member.
+  const isChange = !('id' in changes) && Object.keys(changes).some((name) => MEMBERS.has(name));
+  if (!isChange || !isOldChange(withoutNulls(changes) ?? {})) throw new TypeError('a message must be a list');
   const common: Record<string, unknown> = { ...before };
   for (const [name, value] of Object.entries(changes)) {
     const member = MEMBERS.get(name);

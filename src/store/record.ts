@@ -15,15 +15,17 @@
  * new segment before it becomes void in the old one.
  *
  * The contents stand first so that their byte ranges follow from their lengths, which the events carry. A record is
- * valid if and only if the line is whole and its CRC matches. Bytes not yet written are zeros, or left from an earlier
+ * valid if and only if the line is whole, its CRC matches, and its payload has the right shape (shapes.ts). Bytes not yet written are zeros, or left from an earlier
  * use.
  */
 import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';
+import { isJsonObject, parsed } from '../json.js';
 import { PAGE_BYTES } from '../limits.js';
 import { crc32, hex8 } from './crc.js';
 import type { ContentSum, StoreEvent } from './event.js';
 import { FORMAT, type Format, formatOf, isForeign } from './format.js';
+import { isPayload } from './shapes.js';
 
 /** The end of the valid history in the segment before. The bytes behind it are void. */
 export interface Follows {
@@ -162,19 +164,26 @@ function writeLine(
   return at;
 }
 
-/** The record of one line of this segment, with or without its line feed; null if it is not valid. */
-export function decodeLine(line: Buffer, segment: number): ReadRecord | null {
+/** The payload of one line of this segment, with or without its line feed; null if its checksum is wrong. */
+export function payloadOf(line: Buffer, segment: number): Buffer | null {
   const end = line[line.length - 1] === LINE_FEED ? line.length - 1 : line.length;
   if (end < CRC_CHARS + 2 || line[CRC_CHARS] !== 0x20) return null;
   const payload = line.subarray(CRC_CHARS + 1, end);
-  if (line.toString('latin1', 0, CRC_CHARS) !== hex8(crc32(payload, segment))) return null;
-  const parsed = parse(payload);
-  const { synced, events, store, follows } = parsed;
-  const format = formatOf(parsed.format);
+  return line.toString('latin1', 0, CRC_CHARS) === hex8(crc32(payload, segment)) ? payload : null;
+}
+
+/** The record of such a line; null if it is not valid, or has another shape. */
+export function decodeLine(line: Buffer, segment: number): ReadRecord | null {
+  const payload = payloadOf(line, segment);
+  const record = payload && parse(payload);
+  if (!payload || !isJsonObject(record)) return null;
+  const format = formatOf(record.format);
   if (isForeign(format)) {
-    const head = { store: store ?? '', follows: follows ?? { segment: 0, upTo: 0 }, format };
+    const head = { store: String(record.store ?? ''), follows: { segment: 0, upTo: 0 }, format };
     return { events: [], contents: [], synced: 0, head };
   }
+  if (!isPayload(record)) return null;
+  const { synced, events, store, follows } = record as unknown as Parsed;
   const contents: Buffer[] = [];
   let at = CONTENTS_HEAD.length;
   for (const { length } of contentSums(events)) {
@@ -192,7 +201,7 @@ interface Parsed extends Partial<SegmentHead> {
 }
 
 /** Parses what stands behind the contents, which are most of a payload. The lengths prove that the right place was found. */
-function parse(payload: Buffer): Parsed {
+function parse(payload: Buffer): unknown {
   const at = payload.lastIndexOf(BEHIND_CONTENTS);
   try {
     const behind: Parsed = JSON.parse(at < 0 ? '{}' : `{${payload.toString('utf8', at + '],'.length)}`);
@@ -200,7 +209,7 @@ function parse(payload: Buffer): Parsed {
   } catch {
     // An event of a newer version has a member of the same name.
   }
-  return JSON.parse(payload.toString());
+  return parsed(payload);
 }
 
 /** Where the contents of these events end in a payload that begins with them. */

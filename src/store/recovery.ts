@@ -4,7 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import type { Position } from './event.js';
-import { decodeLine, type Follows, type ReadRecord } from './record.js';
+import { decodeLine, type Follows, payloadOf, type ReadRecord } from './record.js';
 
 /** `bad` cannot be read, `newer` was written by a newer major version. */
 export type SnapshotState = 'good' | 'bad' | 'absent' | 'newer';
@@ -152,8 +152,11 @@ export function scan(bytes: Buffer, { segment, from, upTo }: Stretch): Piece[] {
   while (offset < end) {
     const lineFeed = bytes.indexOf(0x0a, offset);
     const lineEnd = lineFeed === -1 || lineFeed >= end ? end : lineFeed + 1;
-    const record = decodeLine(bytes.subarray(offset, lineEnd), segment);
+    const line = bytes.subarray(offset, lineEnd);
+    const record = decodeLine(line, segment);
     if (record) pieces.push({ offset, end: lineEnd, record });
+    // Its checksum is right: it is no torn write.
+    else if (payloadOf(line, segment)) pieces.push({ offset, end: lineEnd, record, isForeign: true });
     else pieces.push(...salvage(bytes, offset, lineEnd, segment).map((piece) => examine(piece, bytes)));
     offset = lineEnd;
   }

@@ -18,6 +18,7 @@ import {
   type Stamp,
 } from '../message/message.js';
 import { unknownMembers } from './format.js';
+import { isOwn, OWN_MEMBERS } from './shapes.js';
 
 /** A message at rest. */
 export type MessageRow = [
@@ -52,9 +53,6 @@ interface Own {
   readonly reply?: string;
 }
 
-const OWN_MEMBERS: ReadonlySet<string> = new Set<keyof Own>([
-  ...(['attachments', 'extras', 'retried', 'failed', 'sent', 'due', 'attempts', 'reply'] as const),
-]);
 const NO_OWN: Own = {};
 /** The length of a row without members of its own. */
 export const PLAIN_LENGTH = 10;
@@ -177,6 +175,6 @@ export function isRow(value: unknown, kinds: readonly RowKind[]): value is Messa
     typeof value[0] === 'string' &&
     typeof value[2] === 'string' &&
     typeof value[3] === 'string' &&
-    (own === undefined || (typeof own === 'object' && own !== null))
+    (own === undefined || isOwn(own))
   );
 }

@@ -2,6 +2,7 @@
  * Small files that are replaced as a whole and survive a power cut. Each is one line: eight hex digits of the CRC-32 of the
  * JSON, a blank, the JSON.
  */
+import { parsed } from '../json.js';
 import type { Disk } from '../system/disk.js';
 import { crc32, hex8 } from './crc.js';
 import { replace } from './replace.js';
@@ -21,7 +22,9 @@ export async function readSealed(
   const bytes = await disk.readWhole(path);
   if (bytes === null) return null;
   const json = bytes.subarray(9, -1);
-  if (bytes.toString('latin1', 0, 9) === `${hex8(crc32(json))} `) return JSON.parse(json.toString());
+  const isWhole = bytes.toString('latin1', 0, 9) === `${hex8(crc32(json))} `;
+  const value = isWhole ? parsed(json) : undefined;
+  if (value !== undefined) return value;
   onDamage({ path, copy: `${path}.damaged` });
   await disk.rename(path, `${path}.damaged`);
   return null;

@@ -13,11 +13,11 @@ import type { Aside } from './aside.js';
 import { crc32 } from './crc.js';
 import { asDiskError, rejectUnreadable } from './disk-error.js';
 import type { RandomBytes } from './ids.js';
+import { FILE_NAME as NAME } from './shapes.js';
 
 const unreadable = rejectUnreadable('a stored attachment');
 
 const ID_BYTES = 10;
-const NAME = /^[0-9a-f]{20}$/;
 
 /** How durable a file's name is. `lost`: a sync failed, and a later one proves nothing. */
 type Standing = 'opening' | 'unsynced' | 'lost';

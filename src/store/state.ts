@@ -4,20 +4,15 @@
 import { applyBook, type Book, emptyBook, isBookEvent } from '../destinations/book.js';
 import type { JsonObject } from '../json.js';
 import { type Boot, isFinal, type Message, type Place, type Sender, type Stamp } from '../message/message.js';
-import {
-  type AcceptedMessage,
-  type ContentSum,
-  type MovedMessage,
-  moreOf,
-  type Position,
-  type StoreEvent,
-} from './event.js';
+import type { AcceptedMessage, ContentSum, MovedMessage, Position, StoreEvent } from './event.js';
+import { unknownMembers } from './format.js';
 import { counterOf } from './ids.js';
 import { insertKey } from './keys.js';
 import { clearSubjects, forgetSurplus, insertRow, messagesOf, moveTo } from './lists.js';
 import { MessageTable } from './message-table.js';
 import { setPlace } from './places.js';
 import type { MessageRow } from './rows.js';
+import { ACCEPTED_MEMBERS } from './shapes.js';
 import { type Bounds, messageWeight, type Weights } from './weight.js';
 
 /** An Idempotency-Key that led to an acceptance. */
@@ -212,7 +207,7 @@ export function accept(
   const kind = state.messages.kinds.numberOf({ type, status: 'queued', boot: at.boot, from });
   const { segment, offset, length, crc } = place;
   const row: MessageRow = [id, kind, destination, subject, at.bootMs, reachMs, segment, offset, length, crc];
-  const more = moreOf(accepted);
+  const more = unknownMembers(accepted, ACCEPTED_MEMBERS);
   const files = attachments && attachments.length > 0 ? { attachments } : undefined;
   if (extras || files || more) row.push({ ...more, ...files, ...(extras && { extras }) });
   insertRow(state, row);

@@ -13,9 +13,10 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { crc32, hex8 } from '../../src/store/crc.js';
 import { EMAIL } from '../support/api.js';
 import { type DaemonProcess, needsProgram, startIn } from '../support/daemon.js';
 import { fakeRelay } from '../support/relay.js';
@@ -124,3 +125,96 @@ t.test('a link in the place of the spool', needsProgram, async (t) => {
   const later = await run(t, directory);
   t.match(later.lines.join('\n'), ' warn  link followed name=spool', 'the spool stays on the larger disk');
 });
+
+/** Rewrites the records of the newest segment: each payload keeps its length, and its checksum is right. */
+function forgeRecords(directory: string, change: (payload: string) => string | null): void {
+  const path = newestSegment(directory);
+  const bytes = readFileSync(path);
+  for (let from = 0; bytes[from] !== 0; ) {
+    const end = bytes.indexOf(0x0a, from);
+    const payload = bytes.subarray(from + 9, end);
+    const forged = change(payload.toString());
+    if (forged !== null) {
+      payload.fill(forged.padEnd(payload.length));
+      bytes.write(hex8(crc32(payload, Number.parseInt(basename(path), 10))), from);
+    }
+    from = end + 1;
+  }
+  writeFileSync(path, bytes);
+}
+
+/** Rewrites the newest snapshot, with a right checksum. */
+function forgeSnapshot(directory: string, change: (text: string) => string): void {
+  const path = join(directory, 'store.json');
+  const text = readFileSync(path, 'utf8');
+  const summed = change(text).slice('{"crc":"xxxxxxxx",'.length);
+  if (summed === text.slice('{"crc":"xxxxxxxx",'.length)) throw new Error('nothing is forged');
+  writeFileSync(path, `{"crc":"${hex8(crc32(Buffer.from(summed)))}",${summed}`);
+}
+
+const RECORDS: Readonly<Record<string, string>> = {
+  'no object': '7',
+  'events that are no list': '{"synced":0,"events":null}',
+  'an event without its members': '{"synced":0,"events":[{"e":"accepted"}]}',
+  'a message that is none': '{"contents":[{}],"synced":0,"events":[{"e":"accepted","messages":[{"a":1}]}]}',
+};
+
+for (const [what, forged] of Object.entries(RECORDS)) {
+  t.test(`a record with a right checksum and another shape: ${what}`, needsProgram, async (t) => {
+    const directory = join(t.testdir(), 'state');
+    const before = await run(t, directory);
+    const ids: string[] = [];
+    for (const name of ['one', 'two', 'three']) ids.push(await post(before, name));
+    await before.end('SIGKILL');
+    forgeRecords(directory, (payload) => (payload.includes(ids[1] as string) ? forged : null));
+    const after = await run(t, directory);
+    t.equal((await after.api('state')).json.storage.damaged, 1, 'the state counts it');
+    t.match(after.lines.join('\n'), /store damaged pieces=1 .*copies=/, 'the log reports it');
+    const copies = readdirSync(join(directory, 'damaged'));
+    t.ok(
+      copies.some((name) => readFileSync(join(directory, 'damaged', name), 'utf8').includes(` ${forged} `)),
+      'a copy is kept',
+    );
+    t.same(await list(after), [ids[2], ids[0]], 'the others are there');
+    t.equal(await after.end('SIGTERM'), 0);
+  });
+}
+
+const SNAPSHOTS: Readonly<Record<string, (text: string) => string>> = {
+  'without its address book': (text) => text.replace(/"book":\{.*?"attempted":\[\]\},/, ''),
+  'with an address book of another shape': (text) => text.replace('"nextId":2', '"nextId":"2"'),
+  'with a message that is none': (text) => text.replace(/\[("[0-9A-Z]{15}",[^\]]*"two"[^\]]*)\]/, '{"a":1}'),
+  'with a message that stands twice': (text) =>
+    text.replace(/\[("[0-9A-Z]{15}",[^\]]*"two"[^\]]*)\]/, '[$1],[$1]'),
+  'with a key that is none': (text) => text.replace('"keys":[', '"keys":[{},'),
+};
+
+for (const [what, change] of Object.entries(SNAPSHOTS)) {
+  t.test(`a snapshot ${what}, with a right checksum`, needsProgram, async (t) => {
+    const directory = join(t.testdir(), 'state');
+    const before = await run(t, directory);
+    const destination = { type: 1, destination: 'a@example.com', lang: 'en', name: 'A' };
+    t.equal((await before.api('offline_notification_destinations', destination)).status, 201);
+    const names = ['one', 'two', 'three'];
+    for (const name of names) await post(before, name, `the text of ${name}`);
+    t.equal(await before.end('SIGTERM'), 0);
+    forgeSnapshot(directory, change);
+    await using relay = await fakeRelay();
+    const arrived = relay.arrived(names.length);
+    const settings = {
+      FIELDPOST_STATE_DIR: directory,
+      FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+    };
+    const after = await startIn(t, settings);
+    t.equal((await after.api('state')).json.storage.damaged, 1, 'the state counts it');
+    t.match(after.lines.join('\n'), /store damaged pieces=1 /, 'the log reports it');
+    t.match((await after.api('offline_notification_destinations')).json, [destination], 'the address book is there');
+    await arrived;
+    await after.end('SIGTERM');
+    const again = await startIn(t, settings);
+    t.match((await again.api('state')).json.queue, { queued: 0, deferred: 0, failed: 0 });
+    await again.end('SIGTERM');
+    const texts = relay.mails.map(({ content }) => /^the text of (\w+)/m.exec(String(content))?.[1]);
+    t.same(texts.sort(), [...names].sort(), 'each mail arrives once');
+  });
+}

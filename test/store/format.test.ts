@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer';
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import type { Attachment } from '../../src/message/message.js';
+import { type Attachment, isUnderstood } from '../../src/message/message.js';
 import { crc32, hex8 } from '../../src/store/crc.js';
 import { FORMAT } from '../../src/store/format.js';
 import { storedKey } from '../../src/store/keys.js';
@@ -64,7 +64,7 @@ const segmentOf = (version: string) => (payload: string) =>
 async function textsOf(store: Store): Promise<Record<string, string>> {
   const texts: Record<string, string> = {};
   for (const [name, message] of messagesOf(store)) {
-    if (message.place === null) continue;
+    if (message.place === null || !isUnderstood(message)) continue;
     const content = await store.content(message);
     texts[name] = 'plain' in content ? content.plain : 'message' in content ? content.message : '';
   }
@@ -222,7 +222,8 @@ t.test('additions of a newer minor version are kept and written back', async (t)
   for (const start of ['first start', 'after a stop']) {
     const bench = await openAt(directory);
     t.match(statusesOf(bench.store), { anna: 'queued', john: 'failed', max: 'queued' });
-    t.match(await textsOf(bench.store), TEXTS, start);
+    const { john: _, ...texts } = TEXTS;
+    t.match(await textsOf(bench.store), texts, start);
     t.equal(bench.store.book.list().length, 2);
     t.equal(bench.store.storage().damaged, 0);
     t.match(bench.lines.join('\n'), /store of a newer version .*unknownEvents=1/);

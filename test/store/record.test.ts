@@ -25,7 +25,7 @@ function acceptedOf(texts: readonly string[]): { events: StoreEvent[]; contents:
     destination: 'a@b',
     ...sumOf(content),
   }));
-  return { events: [{ e: 'accepted', at: AT, messages } as unknown as StoreEvent], contents };
+  return { events: [{ e: 'accepted', at: AT, reachMs: 0, messages } as unknown as StoreEvent], contents };
 }
 
 t.test('a record comes back with its contents where the line says they are', async (t) => {
