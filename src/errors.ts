@@ -69,7 +69,8 @@ export const DISK_FULL = 'the disk is full';
 export function wordsOf(thrown: unknown): string {
   if (isDiskFull(thrown)) return DISK_FULL;
   if (thrown instanceof AggregateError && thrown.message === '') return thrown.errors.map(wordsOf).join('; ');
-  if (thrown instanceof Error) return thrown.message === '' ? thrown.name : thrown.message;
+  if (thrown instanceof Error)
+    return thrown.message.replace(/^Unknown system error -\d+/, systemCodeOf(thrown)) || thrown.name;
   return String(thrown);
 }
 
@@ -81,10 +82,18 @@ export function isDiskFull(thrown: unknown): boolean {
   );
 }
 
-/** Node's error code of a failed system call (`ENOSPC`, `ECONNREFUSED`), or an empty string. */
+/** Errors without a name in libuv: Node.js says `Unknown system error -74`. The numbers of Linux on x86, ARM and RISC-V. */
+const UNNAMED: Readonly<Record<number, string>> = { [-74]: 'EBADMSG', [-117]: 'EUCLEAN', [-122]: 'EDQUOT' };
+
+/** The error code of a failed system call (`ENOSPC`, `ECONNREFUSED`), or an empty string. */
 export function systemCodeOf(thrown: unknown): string {
-  const code = (thrown as { code?: unknown } | null)?.code;
-  return typeof code === 'string' ? code : '';
+  const { code, errno } = (thrown ?? {}) as { code?: unknown; errno?: number };
+  return UNNAMED[errno ?? 0] ?? (typeof code === 'string' ? code : '');
+}
+
+/** True if a read failed because the medium, or the file system's own data about the file, is bad. */
+export function isUnreadable(thrown: unknown): boolean {
+  return ['EIO', 'EBADMSG', 'EUCLEAN'].includes(systemCodeOf(thrown));
 }
 
 /** `busy` if a call failed because no file descriptor was free, else null. */

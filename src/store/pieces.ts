@@ -1,7 +1,7 @@
 /**
  * Reads the readable pages of a segment.
  */
-import { systemCodeOf } from '../errors.js';
+import { isUnreadable } from '../errors.js';
 import { type Piece, type Stretch, scan } from './recovery.js';
 import type { Segments } from './segments.js';
 
@@ -27,7 +27,7 @@ export async function readInPieces(
     try {
       return await read(offset, length);
     } catch (error) {
-      if (systemCodeOf(error) !== 'EIO') throw error;
+      if (!isUnreadable(error)) throw error;
       if (length > PAGE_BYTES) return Buffer.concat(await pagesOf(offset, length));
       unreadable.push({ offset, end: offset + length });
       return Buffer.alloc(length);

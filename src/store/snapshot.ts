@@ -7,7 +7,7 @@
  */
 import { join } from 'node:path';
 import { type Adapter, Low } from 'lowdb';
-import { isDiskFull, systemCodeOf } from '../errors.js';
+import { isDiskFull, isUnreadable } from '../errors.js';
 import { DAMAGED_BYTES_MAX } from '../limits.js';
 import type { Disk } from '../system/disk.js';
 import type { Aside } from './aside.js';
@@ -258,7 +258,7 @@ export class SnapshotAdapter implements Adapter<State> {
     try {
       return await this.#options.disk.readWhole(path);
     } catch (error) {
-      if (systemCodeOf(error) !== 'EIO') throw error;
+      if (!isUnreadable(error)) throw error;
       await putAside();
       return Buffer.alloc(0);
     }

@@ -7,7 +7,7 @@ import { type AddressInfo, connect, type Server } from 'node:net';
 import { umask } from 'node:process';
 import { addressOf, showListener } from '../config/endpoints.js';
 import type { ListenConfig } from '../config.js';
-import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+import { FieldpostError, isUnreadable, systemCodeOf, wordsOf } from '../errors.js';
 import { type Handed, serveHanded } from './activation.js';
 
 /** Listeners that are open. */
@@ -110,8 +110,8 @@ async function removeStale(path: string): Promise<void> {
   if (found?.isSocket() && !(await answers(path))) await rm(path, { force: true });
 }
 
-/** Errors of connect if nobody listens: no socket, a stale one, or an inode that the kernel cannot load. */
-const NOBODY: readonly string[] = ['ECONNREFUSED', 'ENOENT', 'ENOTDIR', 'ELOOP', 'EIO', 'EBADMSG', 'EUCLEAN'];
+/** Errors of connect if nobody listens: no socket, or a stale one. */
+const NOBODY: readonly string[] = ['ECONNREFUSED', 'ENOENT', 'ENOTDIR', 'ELOOP'];
 
 /** True if a process listens on this unix socket, or if that cannot be found out. */
 export function answers(path: string): Promise<boolean> {
@@ -121,7 +121,8 @@ export function answers(path: string): Promise<boolean> {
       probe.destroy();
       resolve(true);
     });
-    probe.once('error', (error) => resolve(!NOBODY.includes(systemCodeOf(error))));
+    // Nobody listens on an inode that the kernel cannot load.
+    probe.once('error', (error) => resolve(!NOBODY.includes(systemCodeOf(error)) && !isUnreadable(error)));
   });
 }
 

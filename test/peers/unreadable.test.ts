@@ -30,3 +30,15 @@ for (const name of ['store.json', 'journal/00000001.log']) {
     t.equal((await after.state()).queue.failed, 0);
   });
 }
+
+t.test('a lock whose inode the kernel cannot load', { skip }, async (t) => {
+  const state = join(sharedDirectory(t), 'state');
+  for (const code of ['EBADMSG', 'EUCLEAN']) {
+    const before = await startFieldpost(t, { FIELDPOST_STATE_DIR: state });
+    await before.end('SIGKILL');
+    const inject = ['-e', 'trace=connect', '-e', `inject=connect:error=${code}:when=1..2`, '--'];
+    const strace = '/usr/bin/env /usr/bin/strace -D -f -qq -o /dev/null'.split(' ');
+    const after = await startFieldpost(t, { FIELDPOST_STATE_DIR: state }, [...strace, ...inject]);
+    t.equal(await after.end('SIGKILL'), null, code);
+  }
+});

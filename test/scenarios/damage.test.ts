@@ -208,7 +208,11 @@ for (const [what, change] of Object.entries(SNAPSHOTS)) {
     const after = await startIn(t, settings);
     t.equal((await after.api('state')).json.storage.damaged, 1, 'the state counts it');
     t.match(after.lines.join('\n'), /store damaged pieces=1 /, 'the log reports it');
-    t.match((await after.api('offline_notification_destinations')).json, [destination], 'the address book is there');
+    t.match(
+      (await after.api('offline_notification_destinations')).json,
+      [destination],
+      'the address book is there',
+    );
     await arrived;
     await after.end('SIGTERM');
     const again = await startIn(t, settings);

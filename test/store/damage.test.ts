@@ -38,10 +38,12 @@ function overwrite(octet: (at: number) => number): Spoil {
 }
 
 /** Every read of these bytes fails. */
-const refuseReads: Spoil = async (disk, path, from, bytes) => {
-  disk.onRead = (at, offset, length) =>
-    at === path && offset < from + bytes && offset + length > from ? 'EIO' : null;
-};
+const refuseReads =
+  (code = 'EIO'): Spoil =>
+  async (disk, path, from, bytes) => {
+    disk.onRead = (at, offset, length) =>
+      at === path && offset < from + bytes && offset + length > from ? code : null;
+  };
 
 const eraseFlash = overwrite(() => 0xff);
 const makeNoise = overwrite((at) => (at * 73 + (at >> 3) * 31 + 7) & 255);
@@ -49,7 +51,8 @@ const KINDS: Readonly<Record<string, Spoil>> = {
   zeros: overwrite(() => 0),
   'what erased flash holds': eraseFlash,
   noise: makeNoise,
-  'reads that fail': refuseReads,
+  'reads that fail': refuseReads(),
+  "reads that the file system's checksum refuses": refuseReads('EUCLEAN'),
 };
 
 interface Row {
@@ -142,7 +145,7 @@ t.test(
     const last = store.get(await acceptOne(store, 'last', 3 * BLOCK));
     // At once: no second place says how far the segment is synced.
     const next = disk.afterKill();
-    await refuseReads(next, segmentPath(1), (last?.place?.offset ?? 0) + BLOCK, 512);
+    await refuseReads()(next, segmentPath(1), (last?.place?.offset ?? 0) + BLOCK, 512);
     const again = await openInTime(next, 2);
     await isTold(t, again, next, 'reads that fail');
     t.same(namesIn(again), ['a']);
@@ -152,7 +155,7 @@ t.test(
 /** Ways to make a snapshot useless. The last has a right checksum. */
 const SNAPSHOTS: Readonly<Record<string, (disk: FaultyDisk) => Promise<void>>> = {
   'a flipped bit': (disk) => damage(disk, 'store.json', 'b@example.com'),
-  'reads that fail': (disk) => refuseReads(disk, SNAPSHOT, 0, 1),
+  'reads that fail': (disk) => refuseReads('EBADMSG')(disk, SNAPSHOT, 0, 1),
   async 'an unexpected shape'(disk) {
     const whole = String(await disk.readWhole(SNAPSHOT)).slice('{"crc":"xxxxxxxx",'.length);
     const other = Buffer.from(whole.replace('"boots":', '"shoes":'));
