@@ -51,7 +51,7 @@ export type BookEvent =
 const ENTRY = { uid: '', type: 0, destination: '', lang: '', name: '' };
 const ATTEMPT = { document: [], mark: { lineage: '', counter: 0, nonce: '' } };
 const MERGED = {
-  'base|null': { 'etag|null': '', document: [], 'given?': [], 'more?': {} },
+  'base|null': { 'etag|null': '', document: [], 'given?': [], 'more?': {}, 'bare?': true },
   entries: [[0, ENTRY]],
   hidden: [],
 };

@@ -2,6 +2,10 @@
  * The version of the store's format, in every snapshot and in the head of every segment; 1.0 if it is missing. A newer
  * minor version adds events and members: they are kept and written back. A newer major version may change all else, so
  * its files are put aside whole. The place of the version in a file and the checksum over it never change.
+ *
+ * The minor number rises with each new event and member. A program of the former number must not send a message in another
+ * form, or later than it may. So a message for which a new member matters has a new type: a program that does not know the
+ * type fails the message, and a person can retry it after the next update (isUnderstood).
  */
 import type { JsonObject } from '../json.js';
 
@@ -28,6 +32,11 @@ export function isForeign({ major }: Format): boolean {
 /** True if it may hold more than this program knows. */
 export function isNewer({ major, minor }: Format): boolean {
   return major > FORMAT.major || (major === FORMAT.major && minor > FORMAT.minor);
+}
+
+/** True for the format that this program writes. */
+export function isOurs(format: Format): boolean {
+  return formatText(format) === formatText(FORMAT);
 }
 
 /** For the log: `1.0`. */

@@ -9,7 +9,7 @@ import type { Log } from '../system/log.js';
 import type { Aside } from './aside.js';
 import { type Damaged, UNREADABLE } from './damaged.js';
 import type { MovedMessage, Position, StoreEvent } from './event.js';
-import { FORMAT, type Format, formatText, isForeign, isNewer } from './format.js';
+import { FORMAT, type Format, formatText, isForeign, isNewer, isOurs } from './format.js';
 import type { Known } from './message-table.js';
 import { type Pieces, READINGS_MAX, readStretch } from './pieces.js';
 import { CONTENTS_OFFSET, decodeLine, type Follows, type JournalRecord, type SegmentHead } from './record.js';
@@ -90,6 +90,8 @@ interface Damage {
 }
 
 interface FoundHistory {
+  /** The segments whose heads name this program's format. */
+  readonly ours: ReadonlySet<number>;
   readonly stretches: readonly Stretch[];
   readonly isWhole: boolean;
   /** The versions that have written it and the snapshot. */
@@ -102,7 +104,7 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   const damage: Damage = { isAny: current.state === 'bad', pieces: 0 };
   const history = await findHistory(options, damage);
   const moved = new Moved(state);
-  const walked = await walk(options, history.stretches, damage, moved);
+  const walked = await walk(options, history, damage, moved);
   // Bytes that cannot be read now may be readable later.
   for (const segment of options.damaged.unreadSegments) segments.keepWhole(segment);
   const overtaken = current.state === 'newer' || [...segments.newer].some((n) => n >= state.through.segment);
@@ -194,13 +196,14 @@ async function findHistory(options: ReplayOptions, damage: Damage): Promise<Foun
   }
   const used = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
   const formats = [...[...heads.values()].map((head) => head?.format), used?.snapshot?.format];
-  return { stretches, isWhole: base.trusted && whole, formats };
+  const ours = [...heads].filter(([, head]) => head?.format && isOurs(head.format)).map(([number]) => number);
+  return { stretches, isWhole: base.trusted && whole, formats, ours: new Set(ours) };
 }
 
 /** Applies valid records, and copies damaged pieces. */
 async function walk(
   { segments, damaged, state }: ReplayOptions,
-  stretches: readonly Stretch[],
+  { stretches, ours }: FoundHistory,
   damage: Damage,
   moved: Moved,
 ): Promise<Pick<Replayed, 'follows' | 'unproven' | 'bytes' | 'resumable'>> {
@@ -232,7 +235,8 @@ async function walk(
       if (!isKept) segments.keepWhole(stretch.segment);
     }
     const isWhole = bad.length === 0 && unreadable.length === 0 && bytes.length === SEGMENT_BYTES;
-    resumable = isWhole ? resumableAt(stretch, provenTo, pieces, bytes) : null;
+    // What this program writes must not stand under the number of an older one, which would read and send it.
+    resumable = isWhole && ours.has(stretch.segment) ? resumableAt(stretch, provenTo, pieces, bytes) : null;
   }
   return { follows, unproven, bytes: begunBytes, resumable };
 }

@@ -23,7 +23,10 @@ const ATTACHMENT = {
   id: (value: unknown) => typeof value === 'string' && FILE_NAME.test(value),
   ...{ name: '', type: '', size: 0, crc: 0 },
 };
-const EXTRAS = { 'mail?': '', 'messageId?': '', 'lifeMs?': TIME };
+const EXTRAS = {
+  ...{ 'mail?': '', 'messageId?': '', 'lifeMs?': TIME },
+  ...{ 'isReadyMade?': true, 'urgent?': true, 'onlySends?': true },
+};
 const CONTENT = {
   ...{ id: '', length: 0, crc: 0, 'shares?': true, 'from?': '', 'subject?': '' },
   ...{ 'extras?': EXTRAS, 'attachments?': [ATTACHMENT] },
@@ -35,9 +38,9 @@ const OUTCOME = { id: '', attempts: 0, reply: '', 'reachMs?': TIME };
 const END = { ...OUTCOME, at: STAMP };
 
 const EVENTS = {
-  boot: { boot: '', startMs: TIME },
+  boot: { boot: '', startMs: TIME, 'confirmed?': true },
   accepted: {
-    ...{ at: STAMP, reachMs: TIME, 'key?': '', 'hash?': '' },
+    ...{ at: STAMP, reachMs: TIME, 'key?': '', 'hash?': '', 'full?': true },
     messages: [ACCEPTED],
   },
   deferred: { ...OUTCOME, due: STAMP },
@@ -89,12 +92,12 @@ const isPlacedOldRow = shapeOf([...OLD_ROW, 0, 0, 0, 0]);
 export const isOldRow = (row: readonly unknown[]) =>
   row.length === OLD_ROW.length ? isPlainOldRow(row) : isPlacedOldRow(row);
 
-const isBoot = shapeOf({ startMs: TIME });
+const isBoot = shapeOf({ startMs: TIME, 'confirmed?': true });
 
 const DOCUMENT = {
   ...{ storeId: '', counter: 0, 'held?': true, 'reachMs?': TIME, book: BOOK },
   boots: (boots: unknown) => isJsonObject(boots) && Object.values(boots).every(isBoot),
-  keys: [{ key: '', hash: '', ids: [''], at: STAMP }],
+  keys: [{ key: '', hash: '', ids: [''], at: STAMP, 'full?': true }],
   'unknownEvents?': [isEvent],
   'kinds?': [{ type: 0, status: '', boot: '', 'from?': '' }],
   'orders?': { 'deferred?': [''], 'kept?': [''], 'finished?': [''] },
@@ -122,8 +125,15 @@ const isMail = shapeOf({
   'html?': '',
   'head?': HEAD,
 });
-const isReadyMade = shapeOf({ 'subject?': '', missing: [''], 'fromName?': '', 'fromHeader?': '' });
-const isShort = shapeOf({ message: '', 'title?': '' });
+const isReadyMade = shapeOf({
+  'subject?': '',
+  missing: [''],
+  'fromName?': '',
+  'hasOwnFrom?': true,
+  'fromHeader?': '',
+});
+const any: Shape = () => true;
+const isShort = shapeOf({ message: '', 'title?': '', 'auto_open?': true, 'app_data?': any });
 
 /** A content of such a message. Empty members of a mail may be left out. */
 export function isContentOf(
