@@ -1,14 +1,16 @@
 /**
- * Objects of parsed JSON. Pure.
+ * JSON whose shape is not known yet. Pure.
  */
+import { type Buffer, isUtf8 } from 'node:buffer';
 
 /** An object whose members are not known yet. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** The value of a JSON text; undefined for another text. */
-export function parsed(json: Buffer): unknown {
+/** The value of a JSON text; undefined for other octets. */
+export function jsonIn(octets: Buffer): unknown {
+  if (!isUtf8(octets)) return undefined;
   try {
-    return JSON.parse(json.toString());
+    return JSON.parse(octets.toString());
   } catch {
     return undefined;
   }

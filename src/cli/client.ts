@@ -12,8 +12,8 @@ import {
   parseConfig,
 } from '../config.js';
 import { systemCodeOf, wordsOf } from '../errors.js';
-import { jsonIn, problemWords } from '../http/answer.js';
-import { isJsonObject } from '../json.js';
+import { problemWords } from '../http/answer.js';
+import { isJsonObject, jsonIn } from '../json.js';
 import { MIB, SECOND_MS } from '../limits.js';
 import { Octets } from '../octets.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';

@@ -17,6 +17,7 @@ import type { Devices } from './devices.js';
 import { type Document, misunderstood } from './document.js';
 import type { FleetDocuments, FleetWatch, Report } from './fleet-store.js';
 import type { Outbox } from './outbox.js';
+import { SAID, type Said } from './presence.js';
 import { statusOf } from './status.js';
 
 /** The parts of the cloud that the calls use. */
@@ -65,14 +66,12 @@ export async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<
 
 /** A longer boot id is ignored. */
 export const BOOT_ID_CHARS_MAX = 64;
-/** What a heartbeat may say of the device. */
-export const SAID: readonly string[] = ['running', 'stopping', 'moved'] satisfies readonly Report['said'][];
 
 function parseReport(body: JsonObject): Report {
   const { state, intervalMs, bootId, uptimeMs } = body;
   const everyMs = intervalMs ?? 0;
   const faults: Fault[] = [];
-  if (!SAID.includes(state as string))
+  if (!SAID.includes(state as Said))
     faults.push({ pointer: '/state', detail: `must be one of ${SAID.join(', ')}` });
   if (!Number.isInteger(everyMs) || (everyMs as number) < 0 || (everyMs as number) > DAY_MS) {
     faults.push({ pointer: '/intervalMs', detail: `must be a whole number of milliseconds up to ${DAY_MS}` });
@@ -82,7 +81,7 @@ function parseReport(body: JsonObject): Report {
   const isTimed =
     typeof bootId === 'string' && bootId.length <= BOOT_ID_CHARS_MAX && typeof uptimeMs === 'number';
   const sent = isTimed ? { bootId, uptimeMs } : null;
-  return { said: state as Report['said'], everyMs: everyMs as number, sent, status: statusOf(body) };
+  return { said: state as Said, everyMs: everyMs as number, sent, status: statusOf(body) };
 }
 
 /** `GET /devices/{id}/destinations` */

@@ -17,8 +17,7 @@ export interface Document {
 
 /** Returns the parsed body as a document. Throws malformed-request if it is not one. */
 export function parseDocument(body: unknown): Document {
-  const { destinations } = (body ?? {}) as { destinations?: unknown };
-  if (typeof body !== 'object' || !Array.isArray(destinations)) {
+  if (!isDocument(body)) {
     throw new FieldpostError(
       'malformed-request',
       'The body must be an object with an array named destinations',
@@ -30,7 +29,12 @@ export function parseDocument(body: unknown): Document {
   // Devices take no deeper one.
   if (!isShallow(body, DOCUMENT_DEPTH_MAX))
     throw new FieldpostError('malformed-request', `The body is nested deeper than ${DOCUMENT_DEPTH_MAX}`);
-  return body as Document;
+  return body;
+}
+
+/** True for an object with an array named destinations. Its entries may have any shape. */
+export function isDocument(value: unknown): value is Document {
+  return isJsonObject(value) && Array.isArray(value.destinations);
 }
 
 /** The faults of all entries. An entry with faults is kept in the document. */

@@ -4,12 +4,13 @@
 import { join } from 'node:path';
 import { busyOf, FieldpostError, wordsOf } from '../errors.js';
 import { type Conditions, checkPrecondition, etagOf } from '../http/etag.js';
+import { isJsonObject } from '../json.js';
 import { CLOUD_DOCUMENTS_CHARS_MAX } from '../limits.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
 import { Turns } from '../turns.js';
-import { type Document, parseDocument, peopleOf } from './document.js';
+import { type Document, isDocument, parseDocument, peopleOf } from './document.js';
 import type { AboutDocument, FleetDocuments, StoredDocument } from './fleet-store.js';
 import type { People } from './people.js';
 
@@ -44,8 +45,9 @@ export class Documents implements FleetDocuments {
     const tell = (paths: LogFields) => log.error('cloud file damaged', paths);
     for (const name of await disk.list(directory)) {
       const id = FILE.exec(name)?.[1];
-      const found = id === undefined ? null : await readSealed(disk, join(directory, name), tell);
-      if (id !== undefined && found !== null) documents.#keep(id, read(found as Kept));
+      if (id === undefined) continue;
+      const held = await readSealed(disk, join(directory, name), heldIn, tell);
+      if (held !== null) documents.#keep(id, held);
     }
     return documents;
   }
@@ -135,6 +137,12 @@ async function orStorageFailed(what: string, work: () => Promise<void>): Promise
 
 /** The content of the file. */
 type Kept = Pick<Held, 'revision' | 'document'>;
+
+/** The document in the file's value; null if it has another shape. */
+function heldIn(value: unknown): Held | null {
+  const { revision, document } = isJsonObject(value) ? value : {};
+  return typeof revision === 'number' && isDocument(document) ? read({ revision, document }) : null;
+}
 
 /** The revision makes the ETag of every PUT new, so a PUT with an older ETag fails. After a removal it is 1 again. */
 function read({ revision, document }: Kept): Held {

@@ -4,7 +4,7 @@
 import type { Entry } from '../destinations/destination.js';
 import type { Lang } from '../destinations/langs.js';
 import type { Fault } from '../errors.js';
-import type { JsonObject } from '../json.js';
+import { type JsonObject, shapeOf } from '../json.js';
 import type { Address } from '../message/address.js';
 import { invalidMessage, parseShortMessage } from '../message/draft.js';
 import { type Draft, NO_ATTACHMENTS, type ShortContent, type ShortDraft } from '../message/message.js';
@@ -48,3 +48,14 @@ export function parseMessage(body: JsonObject, device: string): ShortDraft {
   const content: DeviceContent = { ...draft.content, device };
   return { ...draft, content };
 }
+
+const isWritten = shapeOf({
+  type: (value) => value === 2 || value === 3 || value === 4,
+  destination: '',
+  content: { message: '' },
+  attachments: (value) => Array.isArray(value) && value.length === 0,
+  ignored: [''],
+});
+
+/** True for a draft of parseMessage, as a store has written it. */
+export const isShortDraft = (value: unknown): value is ShortDraft => isWritten(value);

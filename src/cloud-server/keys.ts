@@ -3,6 +3,7 @@
  */
 import { join } from 'node:path';
 import { busyOf, FieldpostError, wordsOf } from '../errors.js';
+import { isJsonObject } from '../json.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
@@ -37,11 +38,8 @@ export class FileKeys implements DeviceKeys {
   static async open(options: FileKeysOptions): Promise<FileKeys> {
     const keys = new FileKeys(options);
     const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
-    const found = await readSealed(options.disk, keys.#path, tell);
-    for (const [id, written] of Object.entries(found ?? {})) {
-      const held = readKeys(written);
-      if (held !== null) keys.#held.set(id, held);
-    }
+    const found = await readSealed(options.disk, keys.#path, keysIn, tell);
+    for (const [id, held] of found ?? []) keys.#held.set(id, held);
     return keys;
   }
 
@@ -127,4 +125,11 @@ function applyAll(changes: readonly Change[], held: Map<string, KeyPair>): void 
     if (keys === null) held.delete(id);
     else held.set(id, keys);
   }
+}
+
+/** The keys in the file's value; null if it has another shape. */
+function keysIn(value: unknown): readonly (readonly [id: string, held: KeyPair])[] | null {
+  if (!isJsonObject(value)) return null;
+  const all = Object.entries(value).map(([id, written]) => [id, readKeys(written)] as const);
+  return all.every((one): one is [string, KeyPair] => one[1] !== null) ? all : null;
 }

@@ -16,6 +16,9 @@ export interface Moment {
   readonly confirmed: boolean;
 }
 
+/** The shape of a moment. */
+export const MOMENT = { boot: '', bootMs: 1.5, 'wallMs|null': 1.5, confirmed: true };
+
 /** The present moment. */
 export function momentOf(clocks: Clocks): Moment {
   const trust = clocks.trust();

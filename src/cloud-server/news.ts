@@ -1,6 +1,7 @@
 /**
  * News that people must be told, and the batches in which they are told: what a store hands to teller.ts.
  */
+import { shapeOf } from '../json.js';
 import type { Happening } from './texts.js';
 
 /** News with an id, drawn at random. */
@@ -25,3 +26,9 @@ export interface Telling {
   /** Why others are not told yet; null: nothing failed. Then they wait for the end of the batch. */
   readonly refusal: Error | null;
 }
+
+const isOutage = shapeOf({ kind: (value) => value === 'silent' || value === 'stopped', 'sinceMs|null': 1.5 });
+const isReturn = shapeOf({ kind: (value) => value === 'back', 'sinceMs|null': 1.5, 'lastedMs|null': 1.5 });
+
+/** True for what happened, as a store has written it. */
+export const isHappening = (value: unknown): value is Happening => isOutage(value) || isReturn(value);

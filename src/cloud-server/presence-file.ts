@@ -1,11 +1,12 @@
 /**
  * The devices in `presence.json`, in memory and as written.
  */
+import { isJsonObject, shapeOf } from '../json.js';
 import { CLOUD_GRACE_MS } from '../limits.js';
 import type { PendingNews } from './batches.js';
-import type { Moment } from './moment.js';
-import type { News } from './news.js';
-import { afterAbsence, firstHeard, type Presence } from './presence.js';
+import { MOMENT, type Moment } from './moment.js';
+import { isHappening, type News } from './news.js';
+import { afterAbsence, firstHeard, type Presence, SAID, type Said } from './presence.js';
 import { type DeviceStatus, keptStatus, NO_STATUS, statusOf } from './status.js';
 
 /** A device in memory. */
@@ -36,6 +37,25 @@ export function writtenOf({ presence, heard, since, status, news }: Watched): Wr
   const more = status === NO_STATUS ? {} : { status };
   const untold = news.map(({ news, batch }) => ({ ...news, batch }));
   return { state, said, everyMs, heard, since, ...more, news: untold };
+}
+
+const isMoment = shapeOf(MOMENT);
+const isNamed = shapeOf({ id: '', 'batch?': '' });
+const isWritten = shapeOf({
+  state: (value) => value === 'online' || value === 'offline',
+  said: (value) => SAID.includes(value as Said),
+  everyMs: 1.5,
+  heard: MOMENT,
+  'since?': (value) => value === null || isMoment(value),
+  'status?': {},
+  news: [(one) => isNamed(one) && isHappening(one)],
+});
+
+/** The devices in the file's value; null if it has another shape. */
+export function writtenIn(value: unknown): readonly [id: string, written: WrittenDevice][] | null {
+  if (!isJsonObject(value)) return null;
+  const all = Object.entries(value);
+  return all.every((one): one is [string, WrittenDevice] => isWritten(one[1])) ? all : null;
 }
 
 /** The device from the file. The time until `nowMs` does not count as silence. News without a batch get `oldBatch`. */

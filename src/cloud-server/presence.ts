@@ -8,8 +8,10 @@
  */
 import { MINUTE_MS } from '../limits.js';
 
-/** The device's state in a heartbeat. `moved`: it goes to another cloud, so people are not told. */
-export type Said = 'running' | 'stopping' | 'moved';
+/** What a heartbeat may say of the device. `moved`: it goes to another cloud, so people are not told. */
+export const SAID = ['running', 'stopping', 'moved'] as const;
+/** One of SAID. */
+export type Said = (typeof SAID)[number];
 
 /** The presence of one device. */
 export interface Presence {

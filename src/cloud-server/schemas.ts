@@ -7,8 +7,9 @@ import { PROBLEM } from '../api/schemas.js';
 import { LANGS } from '../destinations/langs.js';
 import { DAY_MS, DESTINATION_NAME_CHARS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, SMS_CHARS_MAX } from '../limits.js';
 import { LINK_STATES, RELAY_STATES } from '../views.js';
-import { BOOT_ID_CHARS_MAX, SAID } from './calls.js';
+import { BOOT_ID_CHARS_MAX } from './calls.js';
 import { DEVICE_STATES } from './device-list.js';
+import { SAID } from './presence.js';
 
 /** The id of a device. */
 export const deviceIdSchema = { ...text, pattern: '^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$' };

@@ -19,7 +19,7 @@ import type { FleetWatch, Report, Sighting } from './fleet-store.js';
 import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
 import type { NewsBatch, Telling } from './news.js';
 import * as presence from './presence.js';
-import { restored, type Watched, type WrittenDevice, writtenOf } from './presence-file.js';
+import { restored, type Watched, writtenIn, writtenOf } from './presence-file.js';
 import { sightingOf } from './sighting.js';
 import { keptStatus, NO_STATUS } from './status.js';
 import type { Happening } from './texts.js';
@@ -75,9 +75,9 @@ export class Watch implements FleetWatch {
   static async open(options: WatchOptions): Promise<Watch> {
     const watch = new Watch(options);
     const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
-    const found = await readSealed(options.disk, watch.#path, tell);
+    const found = await readSealed(options.disk, watch.#path, writtenIn, tell);
     const oldBatch = watch.#drawId();
-    for (const [id, written] of Object.entries((found ?? {}) as Record<string, WrittenDevice>)) {
+    for (const [id, written] of found ?? []) {
       const device = restored(written, options.clock.bootMs(), oldBatch);
       watch.#devices.set(id, device);
       if (device.news.length > 0) watch.#newsworthy.add(id);

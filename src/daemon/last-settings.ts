@@ -89,10 +89,9 @@ export class LastSettings {
 
   async #read(): Promise<void> {
     try {
-      const found = await readSealed(this.#options.disk, this.#path, ({ copy }) =>
+      this.#kept = await readSealed(this.#options.disk, this.#path, settingsIn, ({ copy }) =>
         this.#notKept(`the file is damaged: see ${copy}`),
       );
-      this.#kept = settingsIn(found);
     } catch (error) {
       this.#notKept(wordsOf(error));
     }
@@ -113,7 +112,7 @@ function withoutSettings(env: Environment): Environment {
 
 /** The settings in the file's document; null if it has another shape. */
 function settingsIn(document: unknown): Readonly<Record<string, string>> | null {
-  const { settings } = (document ?? {}) as { settings?: unknown };
+  const { settings } = isJsonObject(document) ? document : {};
   if (!isJsonObject(settings)) return null;
   const entries = Object.entries(settings);
   const isGood = entries.every(([key, value]) => isSetting(key) && typeof value === 'string');

@@ -1,8 +1,8 @@
 /**
  * Reads HTTP answers: JSON, problem (RFC 9457) and Retry-After. Pure.
  */
-import { type Buffer, isUtf8 } from 'node:buffer';
-import { isJsonObject, type JsonObject } from '../json.js';
+import type { Buffer } from 'node:buffer';
+import { isJsonObject, type JsonObject, jsonIn } from '../json.js';
 import { RETRY_AFTER_MS_MAX, SECOND_MS } from '../limits.js';
 
 /** The statuses by which a server refuses a message permanently (cloud.md). */
@@ -11,16 +11,6 @@ export const REFUSALS: readonly number[] = [400, 413, 415, 422];
 export const STRONG_ETAG = '"[\\x21\\x23-\\x7e\\x80-\\xff]*"';
 // RFC 9110 §5.6.7, the form that is sent.
 const HTTP_DATE = /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/;
-
-/** The JSON of a body; undefined if the body is not JSON. */
-export function jsonIn(body: Buffer): unknown {
-  if (!isUtf8(body)) return undefined;
-  try {
-    return JSON.parse(body.toString());
-  } catch {
-    return undefined;
-  }
-}
 
 /** The JSON object of a body; null if it is none. */
 export function objectIn(body: Buffer): JsonObject | null {

@@ -2,7 +2,7 @@
  * The state as a plain document (`state` in store.json), the content of a message as JSON, and both back again.
  */
 import { type BookDocument, fromBookDocument, toBookDocument } from '../destinations/book.js';
-import { parsed } from '../json.js';
+import { jsonIn } from '../json.js';
 import type { Content, Message } from '../message/message.js';
 import type { StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
@@ -152,7 +152,7 @@ export function encodeContent(content: Content): Buffer {
 
 /** Undoes encodeContent; null if it is not the content of such a message. */
 export function decodeContent(bytes: Buffer, message: Pick<Message, 'type' | 'extras'>): Content | null {
-  const content = parsed(bytes);
+  const content = jsonIn(bytes);
   if (!isContentOf(message, content)) return null;
   if ('message' in content) return content;
   if ('missing' in content) return { ...content, subject: content.subject ?? '' };

@@ -20,7 +20,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';
-import { isJsonObject, parsed } from '../json.js';
+import { isJsonObject, jsonIn } from '../json.js';
 import { PAGE_BYTES } from '../limits.js';
 import { crc32, hex8 } from './crc.js';
 import type { ContentSum, StoreEvent } from './event.js';
@@ -209,7 +209,7 @@ function parse(payload: Buffer): unknown {
   } catch {
     // An event of a newer version has a member of the same name.
   }
-  return parsed(payload);
+  return jsonIn(payload);
 }
 
 /** Where the contents of these events end in a payload that begins with them. */

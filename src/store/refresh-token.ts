@@ -100,10 +100,8 @@ export class RefreshToken {
 
   async #read(): Promise<void> {
     const onDamage = ({ copy }: { copy: string }) => this.#notKept(`the file is damaged: see ${copy}`);
-    const found = await readSealed(this.#options.disk, this.#path, onDamage);
+    this.#kept = await readSealed(this.#options.disk, this.#path, keptIn, onDamage);
     this.#isRead = true;
-    const { given, token } = isJsonObject(found) ? found : {};
-    if (typeof given === 'string' && typeof token === 'string') this.#kept = { given, token };
   }
 
   #notKept(reason: string): void {
@@ -115,4 +113,10 @@ function hashOf({ url, clientId, token }: GivenToken): string {
   return createHash('sha256')
     .update(JSON.stringify([url, clientId, token]))
     .digest('hex');
+}
+
+/** The token in the file's value; null if it has another shape. */
+function keptIn(value: unknown): Kept | null {
+  const { given, token } = isJsonObject(value) ? value : {};
+  return typeof given === 'string' && typeof token === 'string' ? { given, token } : null;
 }

@@ -4,6 +4,7 @@ import { aboutOf } from '../../src/cloud-server/document.js';
 import { Documents } from '../../src/cloud-server/documents.js';
 import { People } from '../../src/cloud-server/people.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_BODY_BYTES_MAX, MIB, SECOND_MS } from '../../src/limits.js';
+import { writeSealed } from '../../src/store/sealed.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { DESTINATIONS, DEVICE, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
 import { keptLog } from '../support/system.js';
@@ -201,6 +202,44 @@ t.test('an acknowledged document survives a power cut; a damaged file is put asi
   t.not(await next.readWhole(`${path}.damaged`), null);
   t.equal((await put(damaged, [EWA])).status, 204);
 });
+
+t.test(
+  'a file with a right checksum and another shape is damaged: kept aside, told, and the cloud starts',
+  async (t) => {
+    const directory = '/var/lib/fieldpost/cloud';
+    const heard = { boot: 'a', bootMs: 1, wallMs: null, confirmed: false };
+    const device = { state: 'online', said: 'running', everyMs: 0, heard, news: [] };
+    const shapes: [name: string, value: unknown][] = [
+      ...[null, [], 'a'].flatMap((value): [string, unknown][] => [
+        ['documents/pump-3.json', value],
+        ['presence.json', value],
+        ['keys.json', value],
+      ]),
+      ['documents/pump-3.json', { revision: 1 }],
+      ['documents/pump-3.json', { revision: 1, document: { destinations: {} } }],
+      ['documents/pump-3.json', { document: { destinations: [] } }],
+      ['keys.json', { 'pump-3': { next: 'a' } }],
+      ['presence.json', { 'pump-3': { a: 1 } }],
+      ['presence.json', { 'pump-3': { ...device, news: null } }],
+      ['presence.json', { 'pump-3': { ...device, news: [{ id: 'a', kind: 'back', sinceMs: 1 }] } }],
+      ['presence.json', { 'pump-3': { ...device, news: [{ kind: 'silent', sinceMs: 1 }] } }],
+      ['presence.json', { 'pump-3': { ...device, heard: { ...heard, bootMs: 'a' } } }],
+      ['presence.json', { 'pump-3': { ...device, said: 'dancing' } }],
+    ];
+    for (const [name, value] of shapes) {
+      const disk = new FaultyDisk({
+        directories: ['/var/lib', '/var/lib/fieldpost', directory, `${directory}/documents`],
+      });
+      const path = `${directory}/${name}`;
+      await writeSealed(disk, path, value);
+      await using cloud = await startCloud({ disk });
+      const what = `${name} ${JSON.stringify(value)}`;
+      t.match(cloud.lines.join('\n'), `path=${path}`, what);
+      t.not(await disk.readWhole(`${path}.damaged`), null, what);
+      t.equal((await cloud.call('GET', DESTINATIONS)).status, 404, what);
+    }
+  },
+);
 
 t.test('a device that the operator removes is gone after a restart, with its document', async (t) => {
   const disk = new FaultyDisk({ directories: ['/var/lib'] });

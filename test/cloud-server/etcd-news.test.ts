@@ -140,7 +140,10 @@ t.test('after a list the news of a device are in the order in which they came', 
     ['a', 'back'],
     ['m', 'silent'],
   ] as const)
-    world.server.txn([], [{ put: `outbox/pump-1/${name}`, value: JSON.stringify({ kind, sinceMs: null }) }]);
+    world.server.txn(
+      [],
+      [{ put: `outbox/pump-1/${name}`, value: JSON.stringify({ kind, sinceMs: null, lastedMs: null }) }],
+    );
   await world.end();
   const batches: NewsBatch[] = [];
   world.tells = (machine, batch) => {
@@ -252,14 +255,14 @@ t.test('a device that moves takes its news back, also those of a closed batch', 
 t.test('a message whose acceptance fails does not hold back others, nor news', async (t) => {
   const world = await worldOf('a');
   const fleet = world.fleetOf('a');
-  const draft = { type: 2, destination: '+49151', content: { text: 'x' }, attachments: [] } as const;
-  const take = (key: string) =>
-    fleet.takeMessage(
-      'pump-1',
-      draft as unknown as Parameters<typeof fleet.takeMessage>[1],
-      { key, hash: key },
-      () => undefined,
-    );
+  const draft = {
+    type: 2,
+    destination: '+49151',
+    content: { message: 'x' },
+    attachments: [],
+    ignored: [],
+  } as const;
+  const take = (key: string) => fleet.takeMessage('pump-1', draft, { key, hash: key }, () => undefined);
   world.refusedKeys.add('bad');
   await take('bad');
   await take('good');

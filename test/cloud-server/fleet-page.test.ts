@@ -81,8 +81,9 @@ t.test('since: it survives a restart; a file of an earlier version does not have
   await again.stop();
 
   const path = '/var/lib/fieldpost/cloud/presence.json';
-  const kept = (await readSealed(disk, path, () => undefined)) as Record<string, { since?: unknown }>;
-  delete kept['pump-3']?.since;
+  type Kept = Record<string, { since?: unknown }>;
+  const kept = await readSealed(disk, path, (value) => value as Kept, t.fail);
+  delete kept?.['pump-3']?.since;
   await writeSealed(disk, path, kept);
   await using earlier = await startCloud({ disk, clock });
   t.same(await sinceOf(earlier), ['online', null]);

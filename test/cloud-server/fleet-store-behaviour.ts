@@ -359,17 +359,18 @@ export function testStore(t: Test, open: OpenStore): void {
 
   t.test('messages: once for a key, and no other content for it', async (t) => {
     const bench = await Bench.start(open);
-    const draft = { type: 2, destination: '+49151', content: { text: 'x' }, attachments: [] };
+    const draft = {
+      type: 2,
+      destination: '+49151',
+      content: { message: 'x' },
+      attachments: [],
+      ignored: [],
+    } as const;
     let isOver = false;
     const take = (key: string, hash: string) =>
-      bench.fleet.takeMessage(
-        ID,
-        draft as unknown as Parameters<FleetStore['takeMessage']>[1],
-        { key, hash },
-        () => {
-          if (isOver) throw new FieldpostError('rate-limited', 'too many');
-        },
-      );
+      bench.fleet.takeMessage(ID, draft, { key, hash }, () => {
+        if (isOver) throw new FieldpostError('rate-limited', 'too many');
+      });
     await take('message pump-3 1', 'h1');
     await take('message pump-3 1', 'h1');
     await t.rejects(take('message pump-3 1', 'h2'), code('invalid'));

@@ -319,13 +319,11 @@ t.test('news in a file of an earlier version, without batches, is told', async (
   await bench.clock.advance(DELAY_MS + TICK_MS);
   await bench.watch?.stop();
   const path = `${DIRECTORY}/presence.json`;
-  const written = (await readSealed(bench.disk, path, () => t.fail())) as Record<
-    string,
-    { news: [Record<string, unknown>] }
-  >;
-  const [news] = (written[ID] as (typeof written)[string]).news;
-  t.type(news.batch, 'string');
-  delete news.batch;
+  type Written = Record<string, { news: [Record<string, unknown>] }>;
+  const written = await readSealed(bench.disk, path, (value) => value as Written, t.fail);
+  const news = written?.[ID]?.news[0];
+  t.type(news?.batch, 'string');
+  delete news?.batch;
   await writeSealed(bench.disk, path, written);
   bench.refusal = null;
   await bench.restart();

@@ -7,7 +7,7 @@ import { FieldpostError } from '../../errors.js';
 import type { Etcd, KeyValue } from '../../etcd/etcd.js';
 import { type Conditions, checkPrecondition } from '../../http/etag.js';
 import { CLOUD_DOCUMENT_BYTES_MAX } from '../../limits.js';
-import { type Document, parseDocument, peopleOf } from '../document.js';
+import { isDocument, parseDocument, peopleOf } from '../document.js';
 import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
 import type { People } from '../people.js';
 import { objectIn, type Shelf } from './mirror.js';
@@ -103,8 +103,8 @@ type Kept = Pick<KeyValue, 'value' | 'modRevision'>;
 
 /** Throws SyntaxError for a value that is no document. */
 function storedOf(found: Kept): StoredDocument {
-  const document = objectIn(found.value) as unknown as Document;
-  if (!Array.isArray(document.destinations)) throw new SyntaxError('no document');
+  const document = objectIn(found.value);
+  if (!isDocument(document)) throw new SyntaxError('no document');
   return { document, text: found.value, etag: etagOf(found) };
 }
 

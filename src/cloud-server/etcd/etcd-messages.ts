@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../errors.js';
 import { type Etcd, EtcdError } from '../../etcd/etcd.js';
+import { shapeOf } from '../../json.js';
 import {
   CLOUD_KEYS_AGE_MS,
   DAY_MS,
@@ -16,6 +17,7 @@ import type { ShortDraft } from '../../message/message.js';
 import type { KeyedContent } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
 import { deviceFull } from '../accepted.js';
+import { isShortDraft } from '../drafts.js';
 import { objectIn, type Shelf } from './mirror.js';
 import { orUnavailable } from './unavailable.js';
 
@@ -57,8 +59,8 @@ export class EtcdMessages {
         return waiting.keys();
       },
       put: (name, { value, createRevision }) => {
-        const { draft, keyed } = objectIn(value) as unknown as Pick<WaitingMessage, 'draft' | 'keyed'>;
-        if (!draft || !keyed) throw new SyntaxError('no message');
+        const { draft, keyed } = objectIn(value);
+        if (!isShortDraft(draft) || !isKeyed(keyed)) throw new SyntaxError('no message');
         if (!waiting.has(name)) count(name, 1);
         waiting.set(name, { draft, keyed, createRevision });
         options.came();
@@ -133,6 +135,9 @@ export class EtcdMessages {
     }
   }
 }
+
+const isKeyShape = shapeOf({ key: '', hash: '' });
+const isKeyed = (value: unknown): value is KeyedContent => isKeyShape(value);
 
 /** The device in the name of a message. */
 export function deviceOf(name: string): string {

@@ -1,7 +1,7 @@
 /**
  * The news in etcd that people are not told yet, and which closed batches are whole.
  */
-import type { DeviceNews, News } from '../news.js';
+import { type DeviceNews, isHappening } from '../news.js';
 import { objectIn, type Shelf } from './mirror.js';
 
 /** News in etcd. */
@@ -89,7 +89,9 @@ export class EtcdPending {
   /** Throws SyntaxError. */
   keep(name: string, found: { value: string; modRevision: number; createRevision: number }): void {
     const [device, id] = name.split('/') as [string, string];
-    const { batch = null, ...happening } = objectIn(found.value) as unknown as News & { batch?: string };
+    const { batch = null, ...happening } = objectIn(found.value);
+    if (!isHappening(happening) || (batch !== null && typeof batch !== 'string'))
+      throw new SyntaxError('no news');
     const { modRevision, createRevision } = found;
     if ((this.#pending.get(name)?.modRevision ?? 0) >= modRevision) return;
     const isNew = !this.#pending.has(name);

@@ -7,7 +7,8 @@
  */
 import { isJsonObject } from '../../json.js';
 import type { Report } from '../fleet-store.js';
-import type { Said } from '../presence.js';
+import { SAID, type Said } from '../presence.js';
+import { statusOf } from '../status.js';
 
 /** A heartbeat. Wall times are null if the clock was wrong. */
 export interface Seen extends Report {
@@ -36,7 +37,7 @@ export function seenText({ atMs, sinceMs, said, everyMs, sent, status }: Seen): 
 /** Null: not a value of seenText. */
 export function parseSeen(text: string): Seen | null {
   const value = parse(text);
-  if (value === null || typeof value.s !== 'string') return null;
+  if (value === null || !SAID.includes(value.s as Said)) return null;
   const { a, f, s, e, b, u, st } = value;
   return {
     atMs: numberOf(a),
@@ -44,7 +45,7 @@ export function parseSeen(text: string): Seen | null {
     said: s as Said,
     everyMs: numberOf(e) ?? 0,
     sent: typeof b === 'string' && typeof u === 'number' ? { bootId: b, uptimeMs: u } : null,
-    ...(isJsonObject(st) && { status: st as unknown as NonNullable<Report['status']> }),
+    ...(isJsonObject(st) && { status: statusOf(st) }),
   };
 }
 
