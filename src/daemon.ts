@@ -109,6 +109,7 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     version,
     startedBootMs: clock.bootMs(),
     memoryBytes: system.memoryBytes,
+    descriptors: system.descriptors,
     streamed: system.streamed,
     dropped: system.dropped,
     edited: () => cloud?.sync.edited(),

@@ -28,6 +28,7 @@ import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
 import { pause, systemClock } from './system/clock.js';
 import { createConnect } from './system/connect.js';
+import { freeDescriptors } from './system/descriptors.js';
 import { fileSystemBytes, listNames, readText, statOf, stdinKind, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log } from './system/log.js';
@@ -168,6 +169,7 @@ function createSystem(running: Readonly<Running>): System {
     hostNames: machineNames(clock),
     version: about.version,
     connect: createConnect({ clock }),
+    descriptors: freeDescriptors(),
     memoryBytes: memoryLimit(process.constrainedMemory() ?? 0, totalmem()),
     streamed: garbageCollector('minor'),
     dropped: afterCheckpoint,

@@ -70,6 +70,8 @@ export interface ApiContext extends MemoryListeners {
   peerUid(ends: Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>): Promise<number | null>;
   /** Memory limit of the process in bytes; undefined means no limit. */
   readonly memoryBytes?: number | undefined;
+  /** How many files the process may open for its clients; undefined means no limit. */
+  readonly descriptors?: number | undefined;
   /** Time limits for slow HTTP clients; tests use shorter ones. */
   readonly patience?: Patience;
 }

@@ -20,6 +20,7 @@ export function createApi(context: ApiContext): Http {
     clock: context.clock,
     log: context.log,
     memoryBytes: context.memoryBytes,
+    descriptors: context.descriptors,
     streamed: context.streamed,
     dropped: context.dropped,
     patience: context.patience,

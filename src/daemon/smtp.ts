@@ -48,6 +48,7 @@ export async function openSmtp(
     clock,
     log,
     streamed,
+    descriptors: system.descriptors,
   });
   const makeServer = (address: ListenConfig) => {
     const isExposed = needsToken(address);

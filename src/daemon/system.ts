@@ -22,6 +22,8 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly connect: Connect;
   /** Left out: no limit. */
   readonly memoryBytes?: number;
+  /** How many files the process may open for its clients. Left out: no limit. */
+  readonly descriptors?: number;
   /** Called with a number of streamed bytes, to run garbage collections. */
   readonly streamed?: (bytes: number) => void;
   /** The same for bytes that were in memory for longer. */

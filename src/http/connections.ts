@@ -6,27 +6,21 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FieldpostError } from '../errors.js';
-import {
-  CONNECTIONS_MAX,
-  CONNECTIONS_WAITING_MAX,
-  DROPPED_BYTES_MIN,
-  NEW_CONNECTION_MS,
-  PLACE_CHECK_MS,
-  PLACE_WAIT_MS,
-  SECOND_MS,
-} from '../limits.js';
+import { DROPPED_BYTES_MIN, NEW_CONNECTION_MS, PLACE_CHECK_MS, PLACE_WAIT_MS, SECOND_MS } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
 import { BodyWatch, type Receiving } from './body-watch.js';
 import { type Connection, type Door, discard, linger, newConnection, silentSinceMs } from './connection.js';
 import type { HttpMemory } from './http-memory.js';
 import { LongPolls } from './long-polls.js';
+import type { Places } from './places.js';
 import { rawProblem } from './problem.js';
 import { allTaken, answersLeft, bodiesTooLarge, gaveWay, stoppingNow } from './refusals.js';
 
 /** All client connections of a service. */
 export class Connections {
   readonly #clock: Clock;
+  readonly #places: Places;
   readonly memory: HttpMemory;
   readonly polls: LongPolls;
   readonly #bodies: BodyWatch;
@@ -38,8 +32,9 @@ export class Connections {
   stopping = false;
   #whenEmpty: (() => void) | null = null;
 
-  constructor(clock: Clock, memory: HttpMemory) {
+  constructor(clock: Clock, memory: HttpMemory, places: Places) {
     this.#clock = clock;
+    this.#places = places;
     this.memory = memory;
     this.polls = new LongPolls(clock, () => this.#givePlaces());
     this.#bodies = new BodyWatch(clock);
@@ -57,8 +52,11 @@ export class Connections {
       if (this.#all.size === 0) this.#whenEmpty?.();
       this.#givePlaces();
     });
-    if (this.#waiting.size === 0 && this.#taken() <= CONNECTIONS_MAX) return;
-    if (this.#waiting.size >= CONNECTIONS_WAITING_MAX) {
+    const { served, waiting, open } = this.#places;
+    if (this.#all.size > open) this.#freeDescriptor(connection, open);
+    else if (this.#waiting.size === 0 && this.#taken() <= served) return;
+    if (connection.closing) return;
+    if (this.#waiting.size >= waiting) {
       this.end(connection, rawProblem(allTaken()));
       return;
     }
@@ -223,7 +221,7 @@ export class Connections {
   /** Gives free places to the connections that have waited longest. Runs again while any waits. */
   #givePlaces(): void {
     for (const connection of this.#waiting) {
-      if (this.#taken() >= CONNECTIONS_MAX && !this.#dropSilent(() => true)) break;
+      if (this.#taken() >= this.#places.served && !this.#dropSilent(() => true)) break;
       this.#waiting.delete(connection);
       connection.isWaiting = false;
       connection.idleSinceMs = this.#clock.bootMs();
@@ -244,6 +242,21 @@ export class Connections {
     for (const { isWaiting, closing, endPoll } of this.#all.values())
       if (!isWaiting && !closing && endPoll === null) count++;
     return count;
+  }
+
+  /** Ends a connection if more than `max` are open: the one that was refused first, else the new one, with an answer. */
+  #freeDescriptor(newest: Connection, max: number): void {
+    // A socket that was destroyed in this turn of the event loop has freed its descriptor.
+    const open = [...this.#all.values()].filter(({ socket }) => !socket.destroyed);
+    if (open.length <= max) return;
+    const refused = open.find((one) => one.closing && one.open === 0);
+    if (refused !== undefined) {
+      refused.socket.destroy();
+      return;
+    }
+    newest.socket.end(rawProblem(allTaken()));
+    newest.socket.destroySoon();
+    this.#close(newest);
   }
 
   #refuse(connection: Connection, why: FieldpostError): void {

@@ -6,7 +6,6 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import { busyOf, FieldpostError, systemCodeOf } from '../errors.js';
 import {
-  CONNECTIONS_OPEN_MAX,
   HEADER_SECTION_BYTES_MAX,
   HEADERS_TIMEOUT_MS,
   KEEP_ALIVE_MS,
@@ -22,6 +21,7 @@ import { Connections } from './connections.js';
 import { Exchange } from './exchange.js';
 import { httpMemory, type MemoryListeners } from './http-memory.js';
 import { IncomingRequest } from './incoming.js';
+import { placesIn } from './places.js';
 import { type AnsweredCode, isAnswered, rawProblem } from './problem.js';
 import { clientProblem, noProxy, stoppingNow, tooManyAtOnce } from './refusals.js';
 import { createRouter, type Routed } from './routing.js';
@@ -70,6 +70,8 @@ export interface HttpParts<Route extends Routed> extends MemoryListeners {
   readonly log: Log;
   /** Memory of the process; left out, there is no limit. */
   readonly memoryBytes?: number | undefined;
+  /** How many files the process may open for its clients; left out, there is no limit. */
+  readonly descriptors?: number | undefined;
   /** Tests shorten it. */
   readonly patience?: Patience | undefined;
 }
@@ -77,7 +79,7 @@ export interface HttpParts<Route extends Routed> extends MemoryListeners {
 /** A service with these routes. It does not listen yet. */
 export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http {
   const memory = httpMemory(parts.memoryBytes ?? Number.POSITIVE_INFINITY, parts);
-  const connections = new Connections(parts.clock, memory);
+  const connections = new Connections(parts.clock, memory, placesIn(parts.descriptors));
   const wrongTokens = new WrongTokens(parts);
   const dispatch = createDispatch(parts, wrongTokens);
   return {
@@ -173,8 +175,6 @@ function makeServer(
   // Ends the connection of a client that never reads its answer. A client that never ends its request has got a 408 by
   // then.
   server.timeout = 2 * patience.requestMs;
-  // Up to this many connections, a client without a place gets a 503.
-  server.maxConnections = CONNECTIONS_OPEN_MAX;
   // Programs like nc end their side after the request. node:http has this switch since 0.x, undocumented.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 

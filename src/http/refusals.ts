@@ -2,18 +2,12 @@
  * The errors of connections and requests that exceed a limit or are not HTTP.
  */
 import { FieldpostError } from '../errors.js';
-import {
-  CONNECTIONS_MAX,
-  HEADER_SECTION_BYTES_MAX,
-  PIPELINED_MAX,
-  REQUEST_IDLE_MS,
-  SECOND_MS,
-} from '../limits.js';
+import { HEADER_SECTION_BYTES_MAX, PIPELINED_MAX, REQUEST_IDLE_MS, SECOND_MS } from '../limits.js';
 import { cutShort } from './receive.js';
 
 /** No place became free in time. */
 export function allTaken(): FieldpostError {
-  return new FieldpostError('busy', `All ${CONNECTIONS_MAX} connections are in use`, {
+  return new FieldpostError('busy', 'All connections are in use', {
     hint: 'close those that are not needed, or try again',
   });
 }
@@ -34,11 +28,9 @@ export function answersLeft(): FieldpostError {
 
 /** A silent connection gives its place to another client. */
 export function gaveWay(): FieldpostError {
-  return new FieldpostError(
-    'timeout',
-    `All ${CONNECTIONS_MAX} connections are in use, and this one has been silent longest`,
-    { hint: 'nothing was queued; send it again' },
-  );
+  return new FieldpostError('timeout', 'All connections are in use, and this one has been silent longest', {
+    hint: 'nothing was queued; send it again',
+  });
 }
 
 /** A request comes during the stop. */

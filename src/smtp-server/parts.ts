@@ -25,6 +25,8 @@ export interface SmtpParts extends EnvelopeRules {
   readonly tls: { readonly identity: () => TlsIdentity | null; readonly secure: SecureSocket } | null;
   readonly clock: Clock;
   readonly log: Log;
+  /** How many files the process may open for its clients; undefined: no limit. */
+  readonly descriptors?: number | undefined;
   /** Called with the number of octets that came and went. */
   readonly streamed?: ((bytes: number) => void) | undefined;
 }

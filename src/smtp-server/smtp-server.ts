@@ -4,14 +4,15 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { digest } from '../http/bearer.js';
 import { discard, linger } from '../http/connection.js';
+import { placesIn } from '../http/places.js';
 import { WrongTokens } from '../http/wrong-tokens.js';
-import { SMTP_CONNECTIONS_MAX, SMTP_GIVE_WAY_MS } from '../mail-limits.js';
+import { SMTP_GIVE_WAY_MS } from '../mail-limits.js';
 import type { SmtpParts } from './parts.js';
 import { GOODBYE } from './replies.js';
 import { SmtpSession } from './session.js';
 
-/** Sockets that are open at once, including those of clients that are refused and still read the reply. */
-const SOCKETS_MAX = 4 * SMTP_CONNECTIONS_MAX;
+/** Sockets that are open at once, for each session: clients that are refused still read the reply. */
+const SOCKETS_PER_SESSION = 4;
 
 /** An SMTP server. */
 export interface SmtpServer {
@@ -29,12 +30,13 @@ export function createSmtpServer(parts: SmtpParts): SmtpServer {
   const secrets = { all: parts.tokens.map(digest), send: (parts.sendTokens ?? []).map(digest) };
   const sessions = new Map<SmtpSession, Promise<void>>();
   const wrongLogins = new WrongTokens(parts);
+  const { sessions: sessionsMax } = placesIn(parts.descriptors);
   let isStopping = false;
 
   /** True if a session may begin; the longest idle one gives way. */
   function hasPlace(): boolean {
     const open = [...sessions.keys()].filter(({ isOver }) => !isOver);
-    if (open.length < SMTP_CONNECTIONS_MAX) return true;
+    if (open.length < sessionsMax) return true;
     let longest: SmtpSession | null = null;
     let longestMs = parts.clock.bootMs() - SMTP_GIVE_WAY_MS + 1;
     for (const session of open) {
@@ -63,7 +65,7 @@ export function createSmtpServer(parts: SmtpParts): SmtpServer {
       const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
         serve(socket, isExposed),
       );
-      server.maxConnections = SOCKETS_MAX;
+      server.maxConnections = SOCKETS_PER_SESSION * sessionsMax;
       return server;
     },
     async stop(withinMs) {
