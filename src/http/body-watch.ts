@@ -12,8 +12,10 @@ import { idleBody } from './refusals.js';
 export interface Receiving {
   readonly req: IncomingMessage;
   readonly fail: (error: FieldpostError) => void;
-  /** The caller calls it for each chunk. */
-  readonly came: () => void;
+  /** The caller calls it for each chunk, once it is taken. */
+  readonly came: (bytes: number) => void;
+  /** Bytes so far. */
+  bytes: number;
   /** True while the daemon does not read: then the client is not to blame. */
   isOurTurn: boolean;
   /** When its last chunk arrived, on the boot's clock. */
@@ -36,9 +38,11 @@ export class BodyWatch {
     const receiving: Receiving = {
       req,
       fail,
-      came: () => {
+      came: (bytes) => {
         receiving.cameMs = this.#clock.bootMs();
+        receiving.bytes += bytes;
       },
+      bytes: 0,
       isOurTurn: false,
       cameMs: this.#clock.bootMs(),
     };
@@ -57,9 +61,14 @@ export class BodyWatch {
     for (const receiving of this.#all) {
       if (receiving.isOurTurn) receiving.cameMs = nowMs;
       const idleMs = receiving.cameMs + REQUEST_IDLE_MS;
-      if (idleMs <= nowMs) receiving.fail(idleBody());
+      if (idleMs <= nowMs) receiving.fail(idleBody(missing(receiving)));
       else nextMs = Math.min(nextMs, idleMs);
     }
     this.#alarm.at(nextMs);
   }
+}
+
+/** How many of the announced bytes have not come; 0 if none are announced. */
+function missing({ req, bytes }: Receiving): number {
+  return Math.max(0, Number(req.headers['content-length'] ?? 0) - bytes);
 }

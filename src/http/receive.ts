@@ -30,12 +30,12 @@ export function receiveBody(
     req.on('data', (chunk: Buffer) => {
       try {
         taking = take(chunk);
-        if (taking === undefined) return receiving.came();
+        if (taking === undefined) return receiving.came(chunk.length);
         receiving.isOurTurn = true;
         req.pause();
         const goOn = () => {
           receiving.isOurTurn = false;
-          receiving.came();
+          receiving.came(chunk.length);
           req.resume();
         };
         taking.then(goOn, fail);

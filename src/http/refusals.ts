@@ -3,6 +3,7 @@
  */
 import { FieldpostError } from '../errors.js';
 import { HEADER_SECTION_BYTES_MAX, PIPELINED_MAX, REQUEST_IDLE_MS, SECOND_MS } from '../limits.js';
+import { counted } from '../sizes.js';
 import { cutShort } from './receive.js';
 
 /** No place became free in time. */
@@ -38,11 +39,20 @@ export function stoppingNow(): FieldpostError {
   return new FieldpostError('stopping', 'The daemon is stopping', { hint: 'try again when it runs again' });
 }
 
-/** A body has stalled. */
-export function idleBody(): FieldpostError {
-  return new FieldpostError('timeout', `No byte of the body came for ${REQUEST_IDLE_MS / SECOND_MS} s`, {
-    hint: 'nothing was queued; send it again',
-  });
+/** A body has stalled. Of those that were announced, so many bytes are missing. */
+export function idleBody(missingBytes: number): FieldpostError {
+  const still =
+    missingBytes === 0 ? '' : `, and ${counted(missingBytes, 'byte')} of its Content-Length did not come`;
+  return new FieldpostError(
+    'timeout',
+    `No byte of the body came for ${REQUEST_IDLE_MS / SECOND_MS} s${still}`,
+    {
+      hint:
+        missingBytes === 0
+          ? 'nothing was queued; send it again'
+          : 'nothing was queued; if the Content-Length is right, send it again',
+    },
+  );
 }
 
 /** node:http cannot read a request; by Node's code. */
