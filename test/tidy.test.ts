@@ -50,7 +50,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['config'],
   ['retry', 'views'],
   ['message'],
-  ['sizes', 'text', 'instant', 'json', 'octets', 'recent', 'turns', 'lanes'],
+  ['sizes', 'text', 'charset', 'instant', 'json', 'octets', 'recent', 'turns', 'lanes'],
   ['mail-limits'],
   ['limits', 'errors'],
 ];

@@ -4,34 +4,44 @@
  */
 import { Buffer, isUtf8 } from 'node:buffer';
 import { parseDisposition } from 'busboy/lib/utils.js';
+import { type Charset, charsetOf } from '../charset.js';
 import { FieldpostError } from '../errors.js';
 import { FILE_NAME_CHARS_MAX, MEDIA_TYPE_CHARS_MAX } from '../limits.js';
 import { TEXT_FIELDS } from '../message/form-fields.js';
-import { harmlessName, withoutBlanksAtEnd } from '../text.js';
+import { cut, harmlessName, withoutBlanksAtEnd } from '../text.js';
 
 /** A text field, or a file, whose name may be empty. */
 export interface PartHeader {
   readonly field: string;
   /** Null: a text field. */
   readonly file: { readonly name: string; readonly type: string } | null;
+  /** Of the text. */
+  readonly charset: Charset;
 }
 
 /** The name of a file that has none, or whose name is `.` or `..`. */
 export const UNNAMED = 'attachment';
 
-const BOUNDARY = /^[\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]$/;
+/** The characters of RFC 2046, and those of an HTTP token, which many clients use (RFC 9110 §5.6.2). */
+const BOUNDARY = /^[\w'()+,./:=?!#$%&*^`|~ -]{0,69}[\w'()+,./:=?!#$%&*^`|~-]$/;
 const HEADER = /^([!#$%&'*+.^`|~\w-]+):(.*)$/s;
 const PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+)))?/y;
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
+/** Of a wrong parameter an error shows so much. */
+const SHOWN_CHARS_MAX = 40;
 const CHARSET = /^[a-z0-9][\w.:+-]{0,39}$/;
 const EXTENDED = /^(?:utf-8|iso-8859-1)'[^']*'(?:%[0-9a-f]{2}|[\w!#$&+.^`|~-])*$/i;
 const UNREADABLE = /[^\t\x20-\x7e\x80-\xff]/;
 
-/** The boundary in a Content-Type. Throws malformed-multipart without a valid one (RFC 2046 §5.1.1). */
+/** The boundary in a Content-Type. Throws malformed-multipart without a valid one. */
 export function boundaryOf(contentType: string): string {
-  const boundary = parseValue(contentType)?.parameters.get('boundary');
+  const boundary = parseValue(contentType, 'The Content-Type').parameters.get('boundary');
   if (boundary !== undefined && BOUNDARY.test(boundary)) return boundary;
-  throw malformed('The Content-Type has no boundary of 1 to 70 allowed characters', {
+  const fault =
+    boundary === undefined
+      ? 'names no boundary'
+      : 'has a boundary that is not 1 to 70 of the allowed characters';
+  throw malformed(`The Content-Type ${fault}`, {
     hint: 'let the HTTP library make the header together with the body',
   });
 }
@@ -40,10 +50,12 @@ export function boundaryOf(contentType: string): string {
 export function parsePartHeader(lines: Buffer): PartHeader {
   if (!isUtf8(lines)) throw malformed('The header of a part is not UTF-8');
   const headers = readHeaders(lines.toString('latin1'));
-  const disposition = parseValue(headers.get('content-disposition') ?? '');
-  const field = disposition?.parameters.get('name');
-  if (disposition?.essence !== 'form-data' || field === undefined) {
-    throw malformed('A part has no header Content-Disposition: form-data with a name');
+  const disposition = headers.get('content-disposition');
+  if (disposition === undefined) throw malformed('A part has no header Content-Disposition');
+  const { essence, parameters } = parseValue(disposition, 'The Content-Disposition of a part');
+  const field = parameters.get('name');
+  if (essence !== 'form-data' || field === undefined) {
+    throw malformed('The Content-Disposition of a part is not form-data with a name');
   }
   const encoding = headers.get('content-transfer-encoding')?.toLowerCase() ?? 'binary';
   if (!['7bit', '8bit', 'binary'].includes(encoding)) {
@@ -52,14 +64,18 @@ export function parsePartHeader(lines: Buffer): PartHeader {
     });
   }
   const name = utf8(unquoted(field));
-  const type = headers.get('content-type');
-  const filename = filenameOf(disposition.parameters);
-  const isTyped = type !== undefined && !/^(?:text\/|$)/i.test(type);
-  if (filename !== null || (isTyped && !TEXT_FIELDS.includes(name))) {
-    return { field: name, file: { name: fileName(filename ?? '', name), type: mediaType(type, name) } };
+  const type = headers.get('content-type') ?? '';
+  const filename = filenameOf(parameters);
+  if (filename === null && /^multipart\//i.test(type)) {
+    throw unsupported(`The field ${JSON.stringify(name)} has several files in one part`, {
+      hint: 'send each as a part of its own, with curl: -F file=@one -F file=@two',
+    });
   }
-  checkCharset(name, type ?? '');
-  return { field: name, file: null };
+  if (filename !== null || !(/^(?:text\/|$)/i.test(type) || TEXT_FIELDS.includes(name))) {
+    const file = { name: fileName(filename ?? '', name), type: mediaType(type, name) };
+    return { field: name, file, charset: 'utf8' };
+  }
+  return { field: name, file: null, charset: charsetOfField(name, type) };
 }
 
 /** The headers by lower-case name, folded lines joined. Throws if a name comes twice: one would hide the other. */
@@ -76,22 +92,35 @@ function readHeaders(lines: string): Map<string, string> {
   return headers;
 }
 
-/** Parses `essence; name=value; name="value"`; null if it is anything else or has a parameter twice. */
-function parseValue(value: string): { essence: string; parameters: ReadonlyMap<string, string> } | null {
+/**
+ * Parses `essence; name=value; name="value"`. `header` names it in the error malformed-multipart, which is thrown if it is
+ * anything else or has a parameter twice; null: it is parsed as far as it can be read.
+ */
+function parseValue(
+  value: string,
+  header: string | null,
+): { essence: string; parameters: ReadonlyMap<string, string> } {
   const end = value.indexOf(';');
   const essence = (end < 0 ? value : value.slice(0, end)).trim().toLowerCase();
   const parameters = new Map<string, string>();
   for (let at = end < 0 ? value.length : end; at < value.length; ) {
     PARAMETER.lastIndex = at;
-    const found = PARAMETER.exec(value);
-    if (found === null) return value.slice(at).trim() === '' ? { essence, parameters } : null;
-    const [, name, quoted, token] = found;
+    const [found, name, quoted, token] = PARAMETER.exec(value) ?? [];
+    const key = name?.toLowerCase() ?? '';
+    if (found === undefined || parameters.has(key)) {
+      const rest = value.slice(at).trim();
+      if (rest === '' || header === null) break;
+      if (found !== undefined) throw malformed(`${header} has more than one ${key}`);
+      throw malformed(
+        `${header} cannot be read from ${JSON.stringify(utf8(cut(rest, SHOWN_CHARS_MAX)))} on`,
+        {
+          hint: 'a value with blanks stands in quotes, and a quote within it is written %22',
+        },
+      );
+    }
     at = PARAMETER.lastIndex;
-    if (name === undefined) continue;
-    const key = name.toLowerCase();
-    if (parameters.has(key)) return null;
     // Old programs do not escape the backslashes of a path.
-    parameters.set(key, quoted?.replace(/\\(["\\])/g, '$1') ?? token ?? '');
+    if (key !== '') parameters.set(key, quoted?.replace(/\\(["\\])/g, '$1') ?? token ?? '');
   }
   return { essence, parameters };
 }
@@ -119,11 +148,11 @@ function fileName(told: string, field: string): string {
 }
 
 /** The media type in lower case, and its charset: a reader of the text needs it. */
-function mediaType(told = '', field: string): string {
+function mediaType(told: string, field: string): string {
   const type = (told.split(';', 1)[0] as string).trim().toLowerCase();
   if (!MEDIA_TYPE.test(type)) return 'application/octet-stream';
   if (type.length > MEDIA_TYPE_CHARS_MAX) throw tooLong(field, 'media type', MEDIA_TYPE_CHARS_MAX);
-  const charset = parseValue(told)?.parameters.get('charset')?.toLowerCase() ?? '';
+  const charset = parseValue(told, null).parameters.get('charset')?.toLowerCase() ?? '';
   return CHARSET.test(charset) ? `${type}; charset=${charset}` : type;
 }
 
@@ -133,14 +162,14 @@ function tooLong(field: string, what: string, charsMax: number): FieldpostError 
   });
 }
 
-function checkCharset(field: string, type: string): void {
-  const parsed = parseValue(type);
-  if (parsed === null)
-    throw malformed(`The Content-Type of the field ${JSON.stringify(field)} cannot be read`);
-  const charset = parsed.parameters.get('charset') ?? 'utf-8';
-  if (/^(?:utf-?8|us-ascii)$/i.test(charset)) return;
-  throw unsupported(`The field ${JSON.stringify(field)} is in ${JSON.stringify(charset)}`, {
-    hint: 'text is taken in UTF-8 only',
+/** The charset of a text field. Throws malformed-multipart, and unsupported-media-type for one that is not read. */
+function charsetOfField(field: string, type: string): Charset {
+  const name = JSON.stringify(field);
+  const told = parseValue(type, `The Content-Type of the field ${name}`).parameters.get('charset') ?? 'utf-8';
+  const charset = charsetOf(told);
+  if (charset !== undefined) return charset;
+  throw unsupported(`The field ${name} is in ${JSON.stringify(told)}`, {
+    hint: 'text is taken in UTF-8, ISO-8859-1 and Windows-1252',
   });
 }
 

@@ -49,7 +49,7 @@ export class FormReader {
   #pushedBytes = 0;
   #startBytes = 0;
   /** The present part, and the size of its content. */
-  #part: PartHeader = { field: '', file: null };
+  #part: PartHeader = { field: '', file: null, charset: 'utf8' };
   #partBytes = 0;
   #parts = 0;
   #files = 0;
@@ -83,9 +83,12 @@ export class FormReader {
 
   /** The body is over. Throws malformed-multipart if the form is incomplete. */
   end(): void {
-    if (this.#state === 'epilogue' || (this.#state === 'closing' && this.#rest.at(-1) !== CR)) return;
+    if (this.#state === 'epilogue' || this.#state === 'closing') return;
+    if (this.#pushedBytes === 0) throw malformed('The body is empty');
     if (this.#state === 'preamble') throw noBoundary();
-    throw malformed('The form ends before its last boundary', { hint: 'nothing was queued' });
+    throw malformed('The form ends before its last boundary', {
+      hint: 'nothing was queued; the Content-Length may be too small',
+    });
   }
 
   /** One step from `at`: the offset of the next, or null if more must come first. */
@@ -199,21 +202,29 @@ export class FormReader {
     return at + LINE_END.length;
   }
 
+  /** Some clients end the last line with a bare LF or CR. Nothing follows that could be read in two ways. */
   #afterClosing(bytes: Buffer, at: number): number | null {
-    const end = this.#lineEnd(bytes, at);
-    if (end === null) return null;
+    const end = this.#padding(bytes, at);
+    if (end === bytes.length) return null;
+    if (bytes[end] !== CR && bytes[end] !== LF) throw this.#pretender();
     this.#state = 'epilogue';
     return end;
   }
 
-  /** The line's end behind blanks and tabs (RFC 2046: transport padding); null if it has not come yet. */
+  /** The line's end; null if it has not come yet. */
   #lineEnd(bytes: Buffer, at: number): number | null {
+    const end = this.#padding(bytes, at);
+    const next = bytes.subarray(end, end + LINE_END.length);
+    if (!LINE_END.subarray(0, next.length).equals(next)) throw this.#pretender();
+    return next.length < LINE_END.length ? null : end;
+  }
+
+  /** The end of blanks and tabs (RFC 2046: transport padding). */
+  #padding(bytes: Buffer, at: number): number {
     let end = at;
     while (bytes[end] === 0x20 || bytes[end] === 0x09) end++;
-    const next = bytes.subarray(end, end + LINE_END.length);
-    if (end - at > PADDING_BYTES_MAX || !LINE_END.subarray(0, next.length).equals(next))
-      throw this.#pretender();
-    return next.length < LINE_END.length ? null : end;
+    if (end - at > PADDING_BYTES_MAX) throw this.#pretender();
+    return end;
   }
 
   #countContent(content: Buffer): void {

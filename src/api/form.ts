@@ -3,6 +3,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
+import { type Charset, decode } from '../charset.js';
 import type { Exchange } from '../http/exchange.js';
 import { receiveBody } from '../http/receive.js';
 import { TEXT_FIELDS } from '../message/form-fields.js';
@@ -105,11 +106,11 @@ class FormIntake {
   #take(event: FormEvent): Promise<void> | void {
     if (event.kind === 'content') return this.#part?.take(event.bytes);
     if (event.kind === 'end') return this.#part?.end();
-    const { field, file } = event.header;
-    this.#part = file === null ? this.#beginText(field) : this.#beginFile(file);
+    const { field, file, charset } = event.header;
+    this.#part = file === null ? this.#beginText(field, charset) : this.#beginFile(file);
   }
 
-  #beginText(field: string): PartIntake {
+  #beginText(field: string, charset: Charset): PartIntake {
     const texts = this.#texts.get(field) ?? [];
     this.#texts.set(field, texts);
     if (!TEXT_FIELDS.includes(field)) {
@@ -126,8 +127,11 @@ class FormIntake {
       },
       end: () => {
         const bytes = octets.take();
-        if (!isUtf8(bytes)) throw malformed(`The field ${JSON.stringify(field)} is not UTF-8`);
-        texts.push(bytes.toString());
+        if (charset === 'utf8' && !isUtf8(bytes))
+          throw malformed(`The field ${JSON.stringify(field)} is not UTF-8`, {
+            hint: 'send UTF-8, or name the charset in the Content-Type of the part',
+          });
+        texts.push(decode(bytes, charset));
       },
     };
   }

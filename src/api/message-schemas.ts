@@ -133,7 +133,7 @@ export const MESSAGE_SCHEMAS = {
     type: 'object',
     anyOf: anyRecipient,
     description:
-      'One email: needs a recipient, and a subject, plain or html. A part with a filename, or with another Content-Type than text, is a file, under whatever name; text is UTF-8. Other fields are ignored and named in the answer.',
+      'One email: needs a recipient, and a subject, plain or html. A part with a filename, or with another Content-Type than text, is a file, under whatever name; text is UTF-8, or what its part says. Other fields are ignored and named in the answer.',
     properties: {
       type: { const: '1' },
       destination: address,

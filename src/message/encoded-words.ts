@@ -2,22 +2,14 @@
  * Decodes the encoded words of a header (RFC 2047, and the language of RFC 2231 §5), for people. Pure.
  */
 import { Buffer } from 'node:buffer';
+import { type Charset, charsetOf, decode } from '../charset.js';
 
 // No part can hold a `?`, so two attempts never read the same text: the time is linear.
 const ENCODED_WORD = /=\?([^?\s]{1,75})\?([BbQq])\?([^?\s]*)\?=/g;
 
-/** By the lower-case name of the charset. */
-const CHARSETS: ReadonlyMap<string, 'utf8' | 'latin1'> = new Map([
-  ['utf-8', 'utf8'],
-  ['utf8', 'utf8'],
-  ['us-ascii', 'latin1'],
-  ['iso-8859-1', 'latin1'],
-  ['latin1', 'latin1'],
-]);
-
 /** The octets of one or more encoded words that follow each other in one charset. */
 interface Run {
-  readonly charset: 'utf8' | 'latin1';
+  readonly charset: Charset;
   readonly octets: Buffer[];
 }
 
@@ -30,7 +22,7 @@ export function decodeWords(text: string): string {
   for (const { 0: word, 1: name = '', 2: encoding = '', 3: payload = '', index } of text.matchAll(
     ENCODED_WORD,
   )) {
-    const charset = CHARSETS.get((name.split('*', 1)[0] as string).toLowerCase());
+    const charset = charsetOf(name.split('*', 1)[0] as string);
     if (charset === undefined) continue;
     const between = text.slice(at, index);
     // The blanks between two encoded words belong to neither (RFC 2047 §6.2).
@@ -47,7 +39,7 @@ export function decodeWords(text: string): string {
 }
 
 function textOf(run: Run | null): string {
-  return run === null ? '' : Buffer.concat(run.octets).toString(run.charset);
+  return run === null ? '' : decode(Buffer.concat(run.octets), run.charset);
 }
 
 /** The `Q` encoding (RFC 2047 §4.2). */

@@ -33,6 +33,8 @@ const PIECES = [
   '-',
   `\r\n--${BOUNDARY}`,
   `\r\n--${BOUNDARY}--`,
+  `\r\n--${BOUNDARY}--\n`,
+  `\r\n--${BOUNDARY}--\r`,
   `--${BOUNDARY}`,
   `\n--${BOUNDARY}`,
   `\r--${BOUNDARY}`,

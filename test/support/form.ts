@@ -78,7 +78,7 @@ export function readForm(body: Buffer, boundary = BOUNDARY): ReadPart[] | null {
   if (sections.shift()?.includes(bare)) return null;
   const parts: ReadPart[] = [];
   for (const [index, section] of sections.entries()) {
-    const closing = /^--[ \t]*(?:\r\n[\s\S]*|)$/.test(section);
+    const closing = /^--[ \t]*(?:[\r\n][\s\S]*|)$/.test(section);
     if (closing) return index === sections.length - 1 && !section.includes(bare) ? parts : null;
     const found = /^[ \t]*\r\n([\s\S]*?)\r\n\r\n([\s\S]*)$/.exec(section);
     // The lines of a header end before its empty line; one that begins with it has no lines.
