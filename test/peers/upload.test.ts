@@ -1,5 +1,5 @@
 /**
- * Forms by curl, Python, Node's fetch and a browser. Their attachments reach the relay unchanged, as an independent
+ * Forms by curl, Python, Java, Node's fetch and a browser. Their attachments reach the relay unchanged, as an independent
  * parser reads them.
  */
 import { execFileSync, spawn } from 'node:child_process';
@@ -54,6 +54,60 @@ answer = connection.getresponse()
 print(answer.status, answer.read().decode())
 `;
 
+const JARS = ['httpmime', 'httpclient', 'httpcore', 'commons-logging', 'commons-codec'].map(
+  (name) => `/usr/share/java/${name}.jar`,
+);
+
+/**
+ * Apache HttpClient, which labels its texts ISO-8859-1; and HttpURLConnection with the boundary that programs for Android copy
+ * from each other, and a bare LF behind the last one.
+ */
+const JAVA = `
+import java.io.*;
+import java.net.*;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.*;
+import org.apache.http.HttpResponse;
+import org.apache.http.client.methods.HttpPost;
+import org.apache.http.entity.ContentType;
+import org.apache.http.entity.mime.*;
+import org.apache.http.impl.client.HttpClients;
+
+public class Upload {
+  static final String BINARY = "Gr\\u00fc\\u00dfe \\ud83e\\udd86 1.png";
+
+  public static void main(String[] args) throws Exception {
+    byte[] binary = Files.readAllBytes(Path.of(args[1])), text = Files.readAllBytes(Path.of(args[2]));
+    HttpPost post = new HttpPost(args[0]);
+    post.setEntity(MultipartEntityBuilder.create().setMode(HttpMultipartMode.RFC6532)
+      .addTextBody("destination", "john@example.com").addTextBody("subject", "Gr\\u00fc\\u00dfe von HttpClient")
+      .addBinaryBody("file", binary, ContentType.create("image/png"), BINARY)
+      .addBinaryBody("file", text, ContentType.create("text/csv"), "tab\\"le.csv").build());
+    HttpResponse answer = HttpClients.createDefault().execute(post);
+    System.out.print(answer.getStatusLine().getStatusCode());
+
+    HttpURLConnection connection = (HttpURLConnection) new URL(args[0]).openConnection();
+    connection.setDoOutput(true);
+    connection.setRequestProperty("Content-Type", "multipart/form-data;boundary=*****");
+    OutputStream out = connection.getOutputStream();
+    part(out, "destination\\"", "", "john@example.com".getBytes());
+    part(out, "subject\\"", "", "Gr\\u00fc\\u00dfe von HttpURLConnection".getBytes(StandardCharsets.UTF_8));
+    part(out, "file\\";filename=\\"" + BINARY + "\\"", "image/png", binary);
+    part(out, "file\\";filename=\\"tab\\\\\\"le.csv\\"", "text/csv", text);
+    out.write("--*****--\\n".getBytes());
+    System.out.println(" " + connection.getResponseCode());
+  }
+
+  static void part(OutputStream out, String name, String type, byte[] content) throws IOException {
+    String head = "--*****\\r\\nContent-Disposition: form-data; name=\\"" + name + "\\r\\n"
+      + (type.isEmpty() ? "" : "Content-Type: " + type + "\\r\\n") + "\\r\\n";
+    out.write(head.getBytes(StandardCharsets.UTF_8));
+    out.write(content);
+    out.write("\\r\\n".getBytes());
+  }
+}
+`;
+
 /** A page that posts a form with both files to its own site. */
 const PAGE = `<script>
   const bytes = new Uint8Array(300000).map((_, i) => (i * 31 + (i >> 8) * 7) & 255);
@@ -99,7 +153,9 @@ function browse(t: Test, url: string): void {
   t.teardown(() => process.kill(-pid, 'SIGKILL'));
 }
 
-t.test('forms of other programs arrive whole', { skip: skipWithout(CHROMIUM) }, async (t) => {
+const skip = skipWithout(CHROMIUM, '/usr/bin/javac', ...JARS);
+
+t.test('forms of other programs arrive whole', { skip }, async (t) => {
   const mails: Buffer[] = [];
   let read = 0;
   const relay = await otherRelay({
@@ -162,6 +218,22 @@ t.test('forms of other programs arrive whole', { skip: skipWithout(CHROMIUM) }, 
   );
   await isWhole('Grüße von Python');
 
+  // curl puts both into one part.
+  const together = ['-sS', `${url}${MESSAGES}`, '-Fdestination=john@example.com', '-Fsubject=x'];
+  t.match(JSON.parse(execFileSync('/usr/bin/curl', [...together, `-Ffile=@${binary},${text}`]).toString()), {
+    status: 415,
+    detail: /"file" has several files in one part; .*-F file=@one -F file=@two/,
+  });
+
+  const upload = join(directory, 'Upload.java');
+  writeFileSync(upload, JAVA);
+  const java = ['-cp', JARS.join(':'), upload, `${url}${MESSAGES}`, binary, text];
+  const statuses = execFileSync('/usr/bin/java', java).toString();
+  // Else the mails are waited for in vain.
+  if (statuses !== '202 202\n') throw new Error(statuses);
+  await isWhole('Grüße von HttpClient');
+  await isWhole('Grüße von HttpURLConnection');
+
   const form = new FormData();
   form.append('subject', 'Grüße von undici');
   form.append('file', new File([BYTES], NAMES.binary, { type: 'image/png' }));
@@ -178,6 +250,6 @@ t.test('forms of other programs arrive whole', { skip: skipWithout(CHROMIUM) }, 
     await daemon.nextLine();
   }
   const listed = (await (await fetch(`${url}${MESSAGES}`)).json()) as { messages: unknown[] };
-  t.equal(listed.messages.length, 4, 'the form of the other site is not accepted');
+  t.equal(listed.messages.length, 6, 'the form of the other site is not accepted');
   t.equal(await daemon.end('SIGTERM'), 0);
 });
