@@ -125,10 +125,12 @@ function readArguments(command: Command, args: readonly string[]): CommandInput 
       allowPositionals: true,
       tokens: true,
     });
-    const given = tokens.flatMap((token) => (token.kind === 'option' ? token.name : []));
+    const given = tokens.flatMap((token) => (token.kind === 'option' ? token : []));
     // parseArgs would silently take the last one.
-    const twice = given.find((name, at) => given.indexOf(name) < at && !options[name]?.multiple);
-    if (twice !== undefined) throw wrongUse(command, `--${twice} is given more than once`);
+    const twice = given.find(
+      ({ name }, at) => given.findIndex((one) => one.name === name) < at && !options[name]?.multiple,
+    );
+    if (twice !== undefined) throw wrongUse(command, `${twice.rawName} is given more than once`);
     if (!command.takesWords && positionals.length > 0) {
       throw wrongUse(command, `fieldpost ${command.name} takes no ${JSON.stringify(positionals[0])}`);
     }
@@ -146,7 +148,7 @@ function wrongUse({ name }: Command, words: string): CommandError {
 
 function sayWrongOption(error: unknown, known: readonly string[]): string {
   const words = wordsOf(error).replace(/\.\s.*$/s, '');
-  const unknown = /^Unknown option '--?(.+?)'/.exec(words)?.[1];
+  const [, dashes, unknown] = /^Unknown option '(--?)(.+?)'/.exec(words) ?? [];
   if (unknown === undefined) return words;
-  return `there is no option --${unknown}${guessOf(unknown, known, '--')}`;
+  return `there is no option ${dashes}${unknown}${guessOf(unknown, known, '--')}`;
 }

@@ -3,7 +3,7 @@
  */
 import { duration } from '../config/values.js';
 import { wordsOf } from '../errors.js';
-import { SECOND_MS } from '../limits.js';
+import { IDEMPOTENCY_KEY_CHARS_MAX, SECOND_MS } from '../limits.js';
 import { parseAddress } from '../message/address.js';
 import { parseMailbox } from '../message/mailbox.js';
 import { bytesInWords } from '../sizes.js';
@@ -35,9 +35,11 @@ stored it and delivers it as soon as the network allows. fieldpost queue show
 ID shows its status.
 
   --type TYPE            email (the default), sms, phone or push
-  --to ADDRESS           also 'Name <address>'; may be repeated. Each gets a
-                         mail of its own; with --cc, --bcc or --attach all get
-                         the same mail. The daemon accepts all of them or none.
+  --to ADDRESS           also 'Name <address>'; may be repeated. All get the same
+                         mail, and see each other in it
+  --each                 each --to gets a mail of its own, and sees no other.
+                         Without --attach the daemon accepts all or none. With
+                         it they go one after the other; the first fault ends it
   --cc, --bcc ADDRESS    further recipients, who are shown (Cc) or not (Bcc);
                          may be repeated
   --from ADDRESS         the sender, if FIELDPOST_FROM_ALLOWED allows it; also
@@ -64,6 +66,7 @@ or stopping: try later (with --wait: not final yet), 77 not allowed.`,
   options: {
     type: { type: 'string' },
     to: { type: 'string', multiple: true },
+    each: { type: 'boolean' },
     cc: { type: 'string', multiple: true },
     bcc: { type: 'string', multiple: true },
     from: { type: 'string' },
@@ -84,6 +87,8 @@ or stopping: try later (with --wait: not final yet), 77 not allowed.`,
   async run(input, context) {
     if (input.options.to === undefined && input.options.cc === undefined && input.options.bcc === undefined)
       throw new CommandError(EXIT.usage, 'the address is missing: --to ADDRESS', 'fieldpost send --help');
+    if (input.options.each === true && (input.options.cc ?? input.options.bcc) !== undefined)
+      throw new CommandError(EXIT.usage, '--each takes no --cc and no --bcc', 'fieldpost send --help');
     const waitMs = spanOption(input, 'wait');
     const fields = fieldsOf(input);
     const text = { ...given(input, 'subject'), ...(await textOf(input, context)) };
@@ -95,26 +100,25 @@ or stopping: try later (with --wait: not final yet), 77 not allowed.`,
       );
     }
     const call = connect(context.env, context);
-    const answer = await post({ ...fields, ...text }, input, context, call);
+    const answers = await post({ ...fields, ...text }, input, context, call);
+    const entries = answers.flatMap(entriesOf);
     const isJson = input.options.json === true;
-    const print = (line: string) => context.stdout.write(`${visible(line)}\n`);
     // Before the wait: whoever ends it with Ctrl-C needs the ids.
-    if (!isJson) for (const line of tell(answer.body, answer.replayed)) print(line);
-    if (waitMs !== null) return await waitFor(answer, waitMs, isJson, call, context);
-    if (isJson) context.stdout.write(json(answer.body));
+    if (!isJson) for (const line of answers.flatMap(tell)) context.stdout.write(`${line}\n`);
+    if (waitMs !== null) return await waitFor(entries, waitMs, isJson, call, context);
+    if (isJson) context.stdout.write(json(entries));
     return EXIT.ok;
   },
 };
 
 /** Waits for the outcome of what the daemon has stored, and prints it; gives the exit status. */
 async function waitFor(
-  { body }: Answer,
+  entries: readonly Entry[],
   ms: number,
   isJson: boolean,
   call: Call,
   { clock, pause, stdout, stderr }: CommandContext,
 ): Promise<number> {
-  const entries = entriesOf(body);
   const warn = (words: string) => stderr.write(`fieldpost: ${visible(words)}\n`);
   const ids = entries.map(({ id }) => id);
   const { messages, fault, code } = await outcomeOf(ids, ms, { call, clock, pause, tell: warn });
@@ -167,30 +171,49 @@ function spanOption(input: CommandInput, name: string): number | null {
   }
 }
 
+/** Posts the message; one for each recipient if that is asked for, or if it is no mail. */
 async function post(
   fields: Readonly<Record<string, unknown>>,
   input: CommandInput,
   context: CommandContext,
   call: Call,
-): Promise<Answer> {
+): Promise<Answer[]> {
+  const to = listOption(input, 'to');
+  const isEach = to.length > 0 && (input.options.each === true || fields.type !== 1);
+  const groups = isEach ? to.map((one) => [one]) : [to];
+  const messages = groups.map((group) => ({ ...fields, ...addressed(group, fields) }));
   const key = textOption(input, 'idempotency-key');
   const headers: Record<string, string> = key === null ? {} : { 'idempotency-key': checkKey(key) };
-  const to = listOption(input, 'to');
   const paths = input.options.attach;
   if (!Array.isArray(paths)) {
-    const isOne = 'cc' in fields || 'bcc' in fields;
-    const json = isOne
-      ? [{ ...fields, ...addressed(to, fields) }]
-      : to.map((one) => ({ ...fields, ...addressed([one], fields) }));
-    return await call('POST', '/api/internal/messages', { json: json.map(asShort), headers });
+    return [await call('POST', '/api/internal/messages', { json: messages.map(asShort), headers })];
   }
-  const progress = progressOn(context.stderr);
-  const form = await openForm(
-    textsOf({ ...fields, ...addressed(to, fields) }),
-    paths as string[],
-    context.open,
-    progress.show,
-  );
+  const keys = messages.map((_, at) => key && checkKey(at === 0 ? key : `${key}/${at + 1}`));
+  const answers: Answer[] = [];
+  for (const [at, message] of messages.entries()) {
+    // Each mail is a request, with a key of its own.
+    const own = keys[at];
+    if (own) headers['idempotency-key'] = own;
+    try {
+      answers.push(await postForm(message, paths as string[], headers, context, call));
+    } catch (error) {
+      if (at === 0 || !(error instanceof CommandError)) throw error;
+      const hint = [...answers.flatMap(tell), error.hint].join('\n').trim();
+      throw new CommandError(error.exitCode, `the mail to ${to[at]}: ${error.message}`, hint);
+    }
+  }
+  return answers;
+}
+
+async function postForm(
+  message: Readonly<Record<string, unknown>>,
+  paths: readonly string[],
+  headers: Readonly<Record<string, string>>,
+  { open, stderr }: CommandContext,
+  call: Call,
+): Promise<Answer> {
+  const progress = progressOn(stderr);
+  const form = await openForm(textsOf(message), paths, open, progress.show);
   try {
     return await call('POST', '/api/internal/messages', { body: form, headers });
   } finally {
@@ -242,20 +265,27 @@ function given(input: CommandInput, name: string): Record<string, string> {
 
 /** Throws CommandError (64) for a key that a header cannot hold; the daemon checks the rest. */
 function checkKey(key: string): string {
-  if (/^[\x21-\x7e]+$/.test(key)) return key;
-  throw new CommandError(EXIT.usage, '--idempotency-key takes visible ASCII characters without blanks');
+  if (/^[\x21-\x7e]+$/.test(key) && key.length <= IDEMPOTENCY_KEY_CHARS_MAX) return key;
+  const words = `--idempotency-key takes up to ${IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters without blanks`;
+  throw new CommandError(EXIT.usage, `${words}; --each adds /2 and so on`);
+}
+
+interface Entry {
+  readonly id: string;
+  readonly destination: string;
+  readonly ignored?: readonly string[];
 }
 
 /** One for each recipient. */
-function entriesOf(body: unknown): { id: string; destination: string; ignored?: readonly string[] }[] {
+function entriesOf({ body }: Answer): Entry[] {
   return Array.isArray(body) ? body : [];
 }
 
-function tell(body: unknown, replayed: boolean): string[] {
-  const done = replayed ? 'was queued before' : 'is queued';
-  return entriesOf(body).map(({ id, destination, ignored = [] }) => {
+function tell(answer: Answer): string[] {
+  const done = answer.replayed ? 'was queued before' : 'is queued';
+  return entriesOf(answer).map(({ id, destination, ignored = [] }) => {
     // An older daemon does not know all fields.
     const without = ignored.length === 0 ? '' : `, without ${ignored.join(', ')}`;
-    return `${id} ${done} for ${destination}${without}`;
+    return visible(`${id} ${done} for ${destination}${without}`);
   });
 }

@@ -301,7 +301,7 @@ t.test('a token over TCP is only for a program of root, of the service or of thi
   for (const uid of [61_184, 65_519]) t.equal((await statusFor([uid], {}, shut)).code, 0, 'DynamicUser=');
 });
 
-t.test('send: one mail for each address, in one request', async (t) => {
+t.test('send: one request, also for a mail to each', async (t) => {
   const ids = [
     { id: '01A', type: 1, destination: 'a@x.example', status: 'queued' },
     { id: '01B', type: 1, destination: 'b@x.example', status: 'queued' },
@@ -312,9 +312,11 @@ t.test('send: one mail for each address, in one request', async (t) => {
   const { code, out } = await daemon.run(argv);
   t.equal(code, 0);
   t.equal(out, '01A is queued for a@x.example\n01B is queued for b@x.example\n');
-  const [asked] = daemon.asked;
+  await daemon.run([...argv, '--each']);
+  const [asked, each] = daemon.asked;
   const mail = { subject: 'S', plain: 'B', html: '<p>' };
-  t.strictSame(asked?.body, [
+  t.strictSame(asked?.body, [{ type: 1, destination: 'a@x.example', to: ['b@x.example'], ...mail }]);
+  t.strictSame(each?.body, [
     { type: 1, destination: 'a@x.example', ...mail },
     { type: 1, destination: 'b@x.example', ...mail },
   ]);

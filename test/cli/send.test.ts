@@ -55,28 +55,74 @@ t.test('every option becomes its field', async (t) => {
   });
 });
 
-t.test('several --to get a mail each; with files they get the same', async (t) => {
-  await using api = await startApi();
-  await send(api, ['--to', 'a@x.org', '--to', 'b@x.org', ...MAIL]);
-  t.same(
-    all(api).map(({ extras }) => extras?.mail),
-    [undefined, undefined],
-  );
+const BOTH = ['--to', 'a@x.org', '--to', 'Bo <b@x.org>', ...MAIL];
+
+t.test('several --to get the same mail; with --each a mail each', async (t) => {
   const files = { 'a.txt': 'abc' };
-  const argv = ['--to', 'a@x.org', '--to', 'b@x.org', '--priority', 'high', '--attach', 'a.txt', ...MAIL];
-  t.equal((await send(api, argv, { files })).code, 0);
-  const [, , third, fourth] = all(api);
-  t.equal(fourth?.extras?.mail, third?.id);
-  t.equal(fourth?.extras?.urgent, true);
-  t.same(fourth?.attachments, third?.attachments);
+  const rows: [more: string[], isEach: boolean][] = [
+    [[], false],
+    [['--attach', 'a.txt', '--priority', 'high'], false],
+    [['--each'], true],
+    [['--each', '--attach', 'a.txt', '--priority', 'high'], true],
+  ];
+  for (const [more, isEach] of rows) {
+    await using api = await startApi();
+    const { code, out } = await send(api, [...BOTH, ...more], { files });
+    t.equal(code, 0);
+    const [first, second] = all(api);
+    t.equal(out, `${first?.id} is queued for a@x.org\n${second?.id} is queued for b@x.org\n`);
+    t.equal(second?.extras?.mail, isEach ? undefined : first?.id, more.join(' '));
+    const mails = await Promise.all([first, second].map((one) => api.store.content(one as never)));
+    const [a, b] = [{ address: 'a@x.org' }, { name: 'Bo', address: 'b@x.org' }];
+    t.match(
+      mails.map((mail) => (mail as EmailContent).head?.to ?? [a]),
+      isEach ? [[a], [b]] : [[a, b]],
+      more.join(' '),
+    );
+    for (const { attachments, extras } of all(api)) {
+      t.equal(attachments.length, more.includes('--attach') ? 1 : 0);
+      t.equal(extras?.urgent, more.includes('high') ? true : undefined);
+    }
+  }
+  await using api = await startApi();
+  for (const other of ['--cc', '--bcc']) {
+    const { code, err } = await send(api, [...BOTH, '--each', other, 'c@x.org']);
+    t.equal(code, 64);
+    t.match(err, /--each takes no --cc and no --bcc/);
+  }
+  t.equal(api.size, 0);
+});
+
+t.test('--each with files: a repeat sends none twice, and a fault tells what is queued', async (t) => {
+  const files = { 'a.txt': 'abc' };
+  const argv = [...BOTH, '--each', '--attach', 'a.txt', '--idempotency-key', 'k'];
+  await using api = await startApi({ budget: { maxQueue: 1 } });
+  const { code, out, err } = await send(api, argv, { files });
+  t.equal(code, 75);
+  t.equal(out, '');
+  t.match(
+    err,
+    /^fieldpost: the mail to Bo <b@x\.org>: the queue holds 1 message .*\n0\w+ is queued for a@x\.org\n$/,
+  );
+  await using free = await startApi();
+  const [, second] = [await send(free, argv, { files }), await send(free, argv, { files })];
+  t.match(second.out, /^0\w+ was queued before for a@x\.org\n0\w+ was queued before for b@x\.org\n$/);
+  t.equal(free.size, 2);
+  const long = await send(free, [...argv.slice(0, -1), 'k'.repeat(254)], { files });
+  t.match(long, { code: 64, err: /up to 255 visible ASCII characters/ }, 'before any is posted');
+  t.equal(free.size, 2);
+  const json = await send(free, [...argv, '--json'], { files });
+  t.match(JSON.parse(json.out), [{ destination: 'a@x.org' }, { destination: 'b@x.org' }]);
 });
 
 t.test('an SMS and a push message', async (t) => {
   await using api = await startApi({ settings: { cloud: {} as never } });
   t.equal((await send(api, ['--type', 'sms', '--to', '+31612345678', '--body', 'hi'])).code, 0);
   t.equal((await send(api, ['--type', '4', '--to', 'OWNER', '--body', 'hi', '--title', 'T'])).code, 0);
+  const two = ['--type', 'phone', '--to', '+31612345678', '--to', '+31612345679', '--body', 'hi'];
+  t.equal((await send(api, two)).code, 0);
   const contents = await Promise.all(all(api).map((message) => api.store.content(message)));
-  t.same(contents, [{ message: 'hi' }, { message: 'hi', title: 'T' }]);
+  t.same(contents, [{ message: 'hi' }, { message: 'hi', title: 'T' }, { message: 'hi' }, { message: 'hi' }]);
   for (const [argv, words] of [
     [['--type', 'fax', '--to', 'a@x.org', ...MAIL], /there is no type fax/],
     [['--expires-in', '5', '--to', 'a@x.org', ...MAIL], /--expires-in 5: the unit is missing/],
@@ -143,14 +189,6 @@ t.test('a recipient with a name, alone or among others', async (t) => {
     t.match(head?.to, to[0] as object, argv.join(' '));
   }
   await using api = await startApi();
-  await send(api, ['--to', 'Ann <a@x.org>', '--to', 'b@x.org', ...MAIL]);
-  t.same(
-    all(api).map(({ destination, extras }) => [destination, extras?.mail]),
-    [
-      ['a@x.org', undefined],
-      ['b@x.org', undefined],
-    ],
-  );
   const { code, err } = await send(api, ['--to', 'Ann <a@x.org', ...MAIL]);
   t.equal(code, 65);
   t.match(err, /destination: must be exactly one email address/);
