@@ -10,8 +10,10 @@ import { COMMANDS, COMMON } from '../../src/cli/cli.js';
 import { type Command, EXIT } from '../../src/cli/command.js';
 import { readSendmailCall } from '../../src/cli/sendmail-options.js';
 import { CLOUD_ROUTES } from '../../src/cloud-server/routes.js';
-import { PROBLEMS } from '../../src/http/problem.js';
+import { FieldpostError } from '../../src/errors.js';
+import { PROBLEMS, problemOf } from '../../src/http/problem.js';
 import { startApi } from '../support/api.js';
+import { MAIN } from '../support/daemon.js';
 import { firstCells, PAGES, sameBlock, sectionOf } from '../support/pages.js';
 import { startCloud } from '../support/reference-cloud.js';
 import { logEventsOf, parse, readTree } from '../support/source.js';
@@ -138,6 +140,61 @@ t.test('sendmail(8) has every option, and no other', async (t) => {
 t.test('fieldpost(1) has every exit status, and no other', async (t) => {
   const [all = ''] = sectionOf('build/man/fieldpost.1.md', '## Exit status').split('`check --relay`');
   t.strictSame(firstCells(all).map(Number), Object.values(EXIT));
+});
+
+t.test('the README lists every page, and the size of the program', async (t) => {
+  const links = [...sectionOf('README.md', '## Pages').matchAll(/\]\((build\/man\/[^)#]+)\) \|/g)];
+  t.strictSame(
+    links.map(([, path]) => path).sort(),
+    PAGES.filter((page) => page.startsWith('build/man/')),
+  );
+  const [, megabytes] = /, (\d\.\d) MB in all/.exec(readFileSync('README.md', 'utf8')) ?? [];
+  if (existsSync(MAIN)) t.equal(megabytes, (statSync(MAIN).size / 1e6).toFixed(1));
+});
+
+t.test('the file for settings names the page that has them', async (t) => {
+  const text = readFileSync('build/fieldpost.env', 'utf8');
+  const keys = [...text.matchAll(/FIELDPOST_\w+/g)].map(([key]) => key);
+  const named = [...text.matchAll(/\bman ([\w.-]*\w)/g)].map(([, page]) => page);
+  t.ok(keys.length > 3 && named.length > 1);
+  for (const page of named) {
+    const headings = PAGES.filter((path) => path.replace(/\.\d\.md$/, '') === `build/man/${page}`).flatMap(
+      anchorsOf,
+    );
+    t.strictSame(
+      keys.filter((key) => !headings.includes(key.toLowerCase())),
+      [],
+      `man ${page}`,
+    );
+  }
+});
+
+t.test('fieldpost-api(7) names a member of the answer to a mistake', async (t) => {
+  const [, member = '', example] =
+    /Its `(\w+)` ends in one of\s+these codes, as `(\S+)`/.exec(
+      sectionOf('build/man/fieldpost-api.7.md', '### Errors'),
+    ) ?? [];
+  const answer = JSON.parse(problemOf(new FieldpostError('invalid', 'x')).body);
+  t.equal(answer[member], example);
+});
+
+t.test('test/README.md has every long variant, and where it runs', async (t) => {
+  const rows = readFileSync('test/README.md', 'utf8').match(/^\| `\.ci\/.*$/gm) ?? [];
+  const [often = [], seldom = []] = rows.map((row) =>
+    [...row.matchAll(/`([\w-]+\/[\w-]+)`/g)].map(([, name]) => `test/${name}.test.ts`),
+  );
+  // Not as one word: .ci/long looks for it.
+  const variant = /FIELDPOST_TEST_LON[G]|\bIS_LON[G]\b/;
+  const all = [...readTree(['test'], ['.test.ts'])].flatMap(([path, text]) =>
+    variant.test(text) && !path.startsWith('test/runner/') ? path : [],
+  );
+  t.strictSame([...often, ...seldom].sort(), all.sort());
+  const run = readFileSync('.ci/run', 'utf8').match(/^busy\(\)[\s\S]*?^\}/m)?.[0] ?? '';
+  const asked = [...run.matchAll(/\btest\/[\w/.-]+/g)].map(([path]) => path);
+  t.strictSame(
+    all.filter((path) => asked.some((one) => path === one || path.startsWith(`${one}/`))),
+    often.sort(),
+  );
 });
 
 t.test('the README can be read in ten minutes', async (t) => {
