@@ -1,6 +1,6 @@
 /**
  * All doors of the built daemon agree about recipients: users of the device, words that are no address, and addresses
- * beyond ASCII.
+ * beyond ASCII. Forms are taken as other clients write them; `send` shows its recipients to each other unless it is told not to.
  */
 import { spawnSync } from 'node:child_process';
 import { connect } from 'node:net';
@@ -166,3 +166,73 @@ t.test(
     }
   },
 );
+
+/** A form of these parts, which are written as they are. */
+const raw = (boundary: string, parts: readonly string[], end = '\r\n') =>
+  Buffer.from(
+    `${parts.map((part) => `--${boundary}\r\n${part}\r\n`).join('')}--${boundary}--${end}`,
+    'latin1',
+  );
+
+const field = (parameters: string, text: string, type = '') =>
+  `Content-Disposition: form-data; ${parameters}\r\n${type}\r\n${text}`;
+const NEEDED = [field('name="destination"', KEEPER), field('name="subject"', 'x')];
+const LATIN1 = 'Content-Type: text/plain; charset=ISO-8859-1\r\n';
+
+t.test('forms as other clients write them, and what is wrong with a form', needsProgram, async (t) => {
+  const daemon = await start(t, {});
+  const inner = raw('i', [field('name="a"; filename="a"', 'x')]).toString('latin1');
+  const nested = field('name="file"', inner, 'Content-Type: multipart/mixed; boundary=i\r\n');
+  const file = (parameters: string) => raw('b', [...NEEDED, field(parameters, 'x')]);
+  const rows: [what: string, boundary: string, body: Buffer, status: number, words: RegExp][] = [
+    ['a boundary of stars', '*****', raw('*****', NEEDED), 202, /queued/],
+    ['one of tokens', "a$b!#%&'^`|~", raw("a$b!#%&'^`|~", NEEDED), 202, /queued/],
+    ['a last line that ends in LF', 'b', raw('b', NEEDED, '\n'), 202, /queued/],
+    ['and in CR', 'b', raw('b', NEEDED, '\r'), 202, /queued/],
+    ['Latin-1', 'b', raw('b', [...NEEDED, field('name="plain"', 'Gr\xfc\xdfe', LATIN1)]), 202, /queued/],
+    ['two files in one part', 'b', raw('b', [...NEEDED, nested]), 415, /several files in one part/],
+    ['a quote in a name', 'b', file('name="f"; filename="5" disk.txt"'), 400, /cannot be read from .*disk/],
+    ['a bare blank', 'b', file('name=f; filename=a b.txt'), 400, /cannot be read from .*b\.txt/],
+    ['two names', 'b', file('name="f"; filename="a"; filename="b"'), 400, /more than one filename/],
+    ['nothing', 'b', Buffer.alloc(0), 400, /The body is empty/],
+  ];
+  for (const [what, boundary, body, status, words] of rows) {
+    const answer = await fetch(`http://127.0.0.1:${daemon.port}/api/internal/messages`, {
+      method: 'POST',
+      headers: { 'Content-Type': `multipart/form-data; boundary=${boundary}` },
+      body,
+    });
+    t.match(await answer.text(), words, what);
+    t.equal(answer.status, status, what);
+  }
+});
+
+t.test('whom the recipients of fieldpost send see', needsProgram, async (t) => {
+  await using relay = await fakeRelay();
+  const daemon = await start(t, { FIELDPOST_RELAY: relay.url });
+  const env = { PATH: process.env.PATH, FIELDPOST_LISTEN: `127.0.0.1:${daemon.port}` };
+  const [a, b] = ['a@x.example', 'b@x.example'];
+  const attach = ['--attach', 'README.md'];
+  let sent = 0;
+  for (const [more, shown] of [
+    [[], [`${a}, ${b}`, `${a}, ${b}`]],
+    [attach, [`${a}, ${b}`, `${a}, ${b}`]],
+    [['--each'], [a, b]],
+    [
+      ['--each', ...attach],
+      [a, b],
+    ],
+  ] as const) {
+    const words = ['send', '--to', a, '--to', b, '--subject', 'x', '--body', 'y', ...more];
+    const { status, stderr } = spawnSync(MAIN, words, { env, input: '', timeout: 60_000 });
+    // Else the mail is waited for in vain.
+    if (status !== 0) throw new Error(String(stderr));
+    sent += 2;
+    await relay.arrived(sent);
+    const seen = relay.mails.slice(-2).map(({ content }) => {
+      const [, to = ''] = /^To: (.*(?:\r\n .*)*)\r$/m.exec(content.toString()) ?? [];
+      return to.replaceAll('\r\n', '').replaceAll(/[<>]/g, '');
+    });
+    t.same(seen.sort(), shown, `with ${more.join(' ')}`);
+  }
+});
