@@ -2,6 +2,9 @@
  * Reads a ready-made mail (RFC 5322) as it comes, and gives the octets for the spool: lines end in CRLF, an empty line
  * ends the header section, Bcc and Return-Path are gone. All else stays as it is. Only the header section is held in
  * memory.
+ *
+ * LF ends a line, with all CRs directly before it. Another CR ends a line of the body. In the header section it becomes a
+ * blank: `Subject: hello`, CR, `Bcc: x` names no recipient.
  */
 import { Buffer } from 'node:buffer';
 import { TextDecoder } from 'node:util';
@@ -16,6 +19,9 @@ const NUL = 0;
 const LF = 10;
 const CR = 13;
 const CRLF = Buffer.from('\r\n');
+const LINE_END = CRLF.subarray(1);
+/** So many CRs may wait for the LF that makes them one line end. */
+const CRS_MAX = READY_MADE_LINE_OCTETS_MAX;
 const NOTHING = Buffer.alloc(0);
 
 /** How a ready-made mail is read. */
@@ -52,12 +58,12 @@ export class ReadyMadeReader {
   #sectionOctets = 0;
   /** Of the header section: the line that has not ended yet. */
   readonly #line = new Octets();
-  // The last octet seen; the beginning of the mail is the beginning of a line.
-  #previous = LF;
   /** The number of the line that is being read. */
   #number = 1;
-  /** Its octets so far. */
+  /** Its octets so far, without the CRs at its end. */
   #octets = 0;
+  /** The CRs at its end. In the body one of them is in the spool already. */
+  #crs = 0;
 
   constructor({ qualify, repair }: ReadyMadeOptions = {}) {
     this.#qualify = qualify ?? null;
@@ -76,11 +82,11 @@ export class ReadyMadeReader {
   /** The last octets for the spool, and what the mail is. Throws invalid. */
   end(): ReadyMade & { readonly bytes: Buffer } {
     const pieces: Buffer[] = [];
-    if (this.#isInSection && this.#octets > 0) pieces.push(this.#endLine() ?? NOTHING);
-    else if (this.#previous === CR && !this.#isInSection) pieces.push(CRLF.subarray(1));
-    else if (this.#previous !== LF && !this.#isInSection) pieces.push(CRLF);
+    if (this.#isInSection && this.#octets + this.#crs > 0) pieces.push(this.#endLine(NOTHING) ?? NOTHING);
     // A header section without a body gets its empty line, too.
-    if (this.#isInSection) pieces.push(this.#endSection(SECTION_END));
+    if (this.#isInSection) pieces.push(this.#endSection());
+    if (this.#crs > 0) pieces.push(LINE_END, ...Array<Buffer>(this.#crs - 1).fill(CRLF));
+    else if (this.#octets > 0) pieces.push(CRLF);
     this.#look();
     const charset = this.#utf8 === null ? 'iso-8859-1' : 'utf-8';
     const encoder = this.#hasLongLine ? new MailEncoder(this.#section, this.#sectionOctets, charset) : null;
@@ -92,66 +98,64 @@ export class ReadyMadeReader {
     };
   }
 
-  /** Gives the number of octets read, and the whole section if they end it. */
-  #pushHeader(chunk: Buffer): [read: number, section: Buffer | null] {
+  /** Gives the number of octets read, and the octets for the spool if they end the section. */
+  #pushHeader(chunk: Buffer): [read: number, bytes: Buffer | null] {
+    const octetsMax = this.#repair === null ? READY_MADE_LINE_OCTETS_MAX : MAIL_HEADER_BYTES_MAX;
     let start = 0;
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at] as number;
       if (byte === NUL) throw this.#nul();
-      if (byte !== CR && byte !== LF) {
-        const octetsMax = this.#repair === null ? READY_MADE_LINE_OCTETS_MAX : MAIL_HEADER_BYTES_MAX;
-        if (this.#octets === octetsMax) {
-          this.#line.push(chunk.subarray(start, at));
-          return [at, this.#beginBody()];
-        }
-        this.#octets++;
-        this.#previous = byte;
+      if (byte === LF) {
+        this.#line.push(chunk.subarray(start, at));
+        start = at + 1;
+        const bytes = this.#endLine(LINE_END);
+        if (bytes !== null) return [start, bytes];
         continue;
       }
-      if (byte === CR || this.#previous !== CR) {
-        this.#line.push(chunk.subarray(start, at));
-        this.#previous = byte;
-        const section = this.#endLine();
-        this.#number++;
-        this.#octets = 0;
-        // The LF after a CR, here or in the next chunk, is part of the body.
-        if (section !== null) return [at + 1, byte === CR ? section.subarray(0, -1) : section];
+      if (byte === CR) this.#crs++;
+      else {
+        this.#octets += this.#crs + 1;
+        this.#crs = 0;
       }
-      this.#previous = byte;
-      start = at + 1;
+      if (this.#octets <= octetsMax && this.#crs <= CRS_MAX) continue;
+      this.#line.push(chunk.subarray(start, at));
+      return [at, this.#beginBody()];
     }
-    if (start < chunk.length) this.#line.push(chunk.subarray(start));
+    this.#line.push(chunk.subarray(start));
     return [chunk.length, null];
   }
 
-  /** Gives the section if this line ends it. */
-  #endLine(): Buffer | null {
-    const line = this.#line.take().toString('latin1');
-    if (this.#section.take(line)) {
-      if (this.#section.octets <= MAIL_HEADER_BYTES_MAX) return null;
+  /** Gives the octets for the spool if this line, which `end` ends, ends the section. */
+  #endLine(end: Buffer): Buffer | null {
+    const octets = this.#line.take();
+    const line = headerLine(octets);
+    this.#octets = 0;
+    this.#crs = 0;
+    if (line !== '' && !this.#section.take(line)) return this.#firstLine(octets, end);
+    if (this.#section.octets > MAIL_HEADER_BYTES_MAX) {
       throw this.#refusal(
         `the header section is larger than ${MAIL_HEADER_BYTES_MAX} bytes at line ${this.#number}`,
       );
     }
-    return line === '' ? this.#endSection(SECTION_END) : this.#firstLine(line, '\r\n');
+    this.#number++;
+    return line === '' ? this.#endSection() : null;
   }
 
   /** Ends the section at a line that has not ended, and is too long for a header. */
   #beginBody(): Buffer {
-    const line = this.#line.take().toString('latin1');
-    if (this.#section.take(line)) throw this.#tooLong();
-    return this.#firstLine(line, '');
+    const octets = this.#line.take();
+    if (this.#section.take(headerLine(octets))) throw this.#tooLong();
+    return this.#firstLine(octets);
   }
 
   /** As sendmail does: a line that is no header is the first line of the body. */
-  #firstLine(line: string, end: string): Buffer {
-    const bytes = this.#endSection(`${SECTION_END}${line}${end}`);
-    if (line.length > READY_MADE_LINE_OCTETS_MAX) this.#takeLongLine();
-    this.#look(Buffer.from(line, 'latin1'));
-    return bytes;
+  #firstLine(...octets: readonly Buffer[]): Buffer {
+    this.#octets = 0;
+    this.#crs = 0;
+    return Buffer.concat([this.#endSection(), this.#pushBody(Buffer.concat(octets))]);
   }
 
-  #endSection(end: string): Buffer {
+  #endSection(): Buffer {
     const section = this.#section;
     this.#isInSection = false;
     if (this.#repair !== null) {
@@ -165,7 +169,7 @@ export class ReadyMadeReader {
     }
     this.#head = headOf(section, this.#qualify);
     this.#sectionOctets = section.text.length + SECTION_END.length;
-    return Buffer.from(section.text + end, 'latin1');
+    return Buffer.from(section.text + SECTION_END, 'latin1');
   }
 
   /** Without octets: at the end of the body. */
@@ -187,56 +191,59 @@ export class ReadyMadeReader {
     let start = 0;
     let number = this.#number;
     let room = READY_MADE_LINE_OCTETS_MAX - this.#octets;
-    if (this.#previous === CR) {
+    if (this.#crs > 0) {
       if (chunk[0] !== LF) return false;
       start = 1;
+      number++;
+      room = READY_MADE_LINE_OCTETS_MAX;
     }
     if (chunk.includes(NUL)) return false;
-    while (true) {
-      const cr = chunk.indexOf(CR, start);
-      const lf = chunk.indexOf(LF, start);
-      if (cr === -1) {
-        if (lf !== -1 || chunk.length - start > room) return false;
-        this.#octets = READY_MADE_LINE_OCTETS_MAX - room + (chunk.length - start);
-        break;
-      }
-      if (cr - start > room) return false;
-      if (lf !== cr + 1 && (lf !== -1 || cr !== chunk.length - 1)) return false;
+    let cr = chunk.indexOf(CR, start);
+    for (; cr !== -1 && cr < chunk.length - 1; cr = chunk.indexOf(CR, start)) {
+      if (cr - start > room || chunk.indexOf(LF, start) !== cr + 1) return false;
       number++;
       room = READY_MADE_LINE_OCTETS_MAX;
       start = cr + 2;
-      if (start >= chunk.length) {
-        this.#octets = 0;
-        break;
-      }
     }
+    const left = (cr === -1 ? chunk.length : cr) - start;
+    if (left > room || chunk.indexOf(LF, start) !== -1) return false;
+    this.#octets = READY_MADE_LINE_OCTETS_MAX - room + left;
+    this.#crs = cr === -1 ? 0 : 1;
     this.#number = number;
-    this.#previous = chunk[chunk.length - 1] as number;
     return true;
   }
 
   #rewrite(chunk: Buffer): Buffer {
-    // The most that one octet becomes is two; a CR left open by the chunk before adds one.
-    const out = Buffer.allocUnsafe(chunk.length * 2 + 1);
+    // The most that one octet becomes is two, those of the chunk before that are still open included.
+    const out = Buffer.allocUnsafe((chunk.length + this.#crs) * 2);
     let length = 0;
     // Locals, because they are faster than fields.
-    let previous = this.#previous;
+    let crs = this.#crs;
     let octets = this.#octets;
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at] as number;
-      if (byte !== LF && previous === CR) out[length++] = LF;
+      if (crs > 0 && byte !== LF && (byte !== CR || crs === CRS_MAX)) {
+        // Each of them was a line end.
+        this.#number += crs;
+        octets = 0;
+        for (out[length++] = LF; crs > 1; crs--) length += CRLF.copy(out, length);
+        crs = 0;
+      }
       if (byte > CR || (byte !== NUL && byte !== CR && byte !== LF)) {
         if (++octets > READY_MADE_LINE_OCTETS_MAX) this.#takeLongLine();
+        out[length++] = byte;
       } else if (byte === NUL) throw this.#nul();
-      else if (byte === CR || previous !== CR) {
-        if (byte === LF) out[length++] = CR;
+      else if (byte === CR) {
+        if (crs++ === 0) out[length++] = CR;
+      } else {
+        if (crs === 0) out[length++] = CR;
+        out[length++] = LF;
         this.#number++;
         octets = 0;
+        crs = 0;
       }
-      out[length++] = byte;
-      previous = byte;
     }
-    this.#previous = previous;
+    this.#crs = crs;
     this.#octets = octets;
     return out.subarray(0, length);
   }
@@ -259,4 +266,12 @@ export class ReadyMadeReader {
       faults: [{ pointer: 'body', detail }],
     });
   }
+}
+
+/** A line of the header section, without the CRs at its end. */
+function headerLine(octets: Buffer): string {
+  return octets
+    .toString('latin1')
+    .replace(/(?<!\r)\r+$/, '')
+    .replaceAll('\r', ' ');
 }

@@ -3,8 +3,8 @@
  *
  * Only CR LF `.` CR LF ends a mail. A server that also takes `LF . LF`, `LF . CR LF`, `CR . CR` or the like sees two mails
  * where its neighbour sees one (SMTP smuggling). Here they are text of the mail, which real clients send by mistake: the
- * intake makes CR LF of each bare CR and LF, and the way out stuffs dots again. A dot behind a bare LF is a stuffed one,
- * as Postfix has it: Python's smtplib and others stuff it there.
+ * intake leaves no bare CR or LF (mime/ready-made.ts), and the way out stuffs dots again. A dot behind a bare LF is a
+ * stuffed one, as Postfix has it: Python's smtplib and others stuff it there.
  */
 
 const CR = 0x0d;

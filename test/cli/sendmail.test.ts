@@ -147,6 +147,7 @@ t.test('the input becomes a mail, however it is cut', async (t) => {
     ['', 'Subject: x\n\na\n.', 'Subject: x\n\na\n'],
     ['', 'Subject: x\n\na\n.\r', 'Subject: x\n\na\n'],
     ['', 'Subject: x\n\n..\n.x\n.\rx\na.\n', 'Subject: x\n\n..\n.x\n.\rx\na.\n'],
+    ['', 'Subject: x\n\na\r\r\n.\r\r\nb\n', 'Subject: x\n\na\r\r\n.\r\r\nb\n'],
     ['', 'Subject: x\n.\nb\n', 'Subject: x\n'],
     ['', '.\nb\n', ''],
     ['', `${long}\n.\n`, `${long}\n`],

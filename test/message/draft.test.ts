@@ -56,8 +56,8 @@ test('an email is taken', async (t) => {
 
 test('line breaks of the texts become CRLF', async (t) => {
   for (const field of ['plain', 'html'] as const) {
-    const [draft] = parseDrafts([email({ [field]: 'a\nb\rc\r\nd\n\re\r\r\n' })], LIMITS);
-    t.match(draft?.content, { [field]: 'a\r\nb\r\nc\r\nd\r\n\r\ne\r\n\r\n' });
+    const [draft] = parseDrafts([email({ [field]: 'a\nb\rc\r\nd\n\re\r\rf\r\r\n' })], LIMITS);
+    t.match(draft?.content, { [field]: 'a\r\nb\r\nc\r\nd\r\n\r\ne\r\n\r\nf\r\n' });
   }
 });
 

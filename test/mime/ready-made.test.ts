@@ -47,33 +47,46 @@ function refusalOf(chunks: readonly Buffer[]): FieldpostError | null {
 
 /** The rules in plain words, one after another, on the whole text. */
 function model(text: string): string {
-  const lines = text.split(/\r\n|\r|\n/);
-  if (lines.at(-1) === '') lines.pop();
-  if (/^>?From (?!\s*:)/.test(lines[0] ?? '')) lines.shift();
-  const section: string[] = [];
+  let rest = text;
+  const raw = () => /^[^\n]*\n?/.exec(rest)?.[0] ?? '';
+  const line = () =>
+    raw()
+      .replace(/\r*\n?$/, '')
+      .replaceAll('\r', ' ');
+  const shift = () => {
+    rest = rest.slice(raw().length);
+  };
   const isField = (line: string) => /^[!-9;-~]+[ \t]*:/.test(line);
-  while (lines.length > 0) {
-    const line = lines[0] as string;
-    if (!isField(line) && !(section.length > 0 && /^[ \t]/.test(line))) break;
-    section.push(line);
-    lines.shift();
-  }
-  if (lines[0] === '') lines.shift();
+  const section: string[] = [];
+  if (/^>?From (?!\s*:)/.test(line())) shift();
+  for (; isField(line()) || (section.length > 0 && /^[ \t]/.test(line())); shift()) section.push(line());
+  if (line() === '') shift();
   let isDropped = false;
   const kept = section.filter((line) => {
     if (isField(line)) isDropped = /^(?:bcc|resent-bcc|return-path)[ \t]*:/i.test(line);
     return !isDropped;
   });
-  return [...kept, '', ...lines].map((line) => `${line}\r\n`).join('');
+  const body = rest.replace(/\r*\n|\r/g, '\r\n').replace(/[^\n]$/, '$&\r\n');
+  return [...kept, ''].map((line) => `${line}\r\n`).join('') + body;
 }
 
 const CASES: [why: string, input: string, output: string][] = [
   ['a mail', 'Subject: x\r\nTo: a@b\r\n\r\nBody\r\n', 'Subject: x\r\nTo: a@b\r\n\r\nBody\r\n'],
   [
     'line ends of any kind',
-    'A: 1\nB: 2\rC: 3\r\n\nx\ry\n\rz\r\r\n',
-    'A: 1\r\nB: 2\r\nC: 3\r\n\r\nx\r\ny\r\n\r\nz\r\n\r\n',
+    'A: 1\nB: 2\r\n\nx\ry\n\rz\r\rw\r\n',
+    'A: 1\r\nB: 2\r\n\r\nx\r\ny\r\n\r\nz\r\n\r\nw\r\n',
   ],
+  [
+    'line ends of CR CR LF',
+    'A: 1\r\r\nB: 2\r\r\r\n\r\r\n.\r\r\n\r\r\nx\r\r\n',
+    'A: 1\r\nB: 2\r\n\r\n.\r\n\r\nx\r\n',
+  ],
+  ['a CR in the header', 'A: 1\rBcc: x@y\r\rB: 2\n\n', 'A: 1 Bcc: x@y  B: 2\r\n\r\n'],
+  ['a CR before a header', 'A: 1\n\rBcc: x@y\n\n', 'A: 1\r\n Bcc: x@y\r\n\r\n'],
+  ['a CR in a first line that is no header', 'hi\rA: 1\n', '\r\nhi\r\nA: 1\r\n'],
+  ['CRs at the end of all', 'A: 1\n\nx\r\r', 'A: 1\r\n\r\nx\r\n\r\n'],
+  ['an open header that ends in CRs', 'A: 1\r\r', 'A: 1\r\n\r\n'],
   ['an open last line', 'A: 1\n\nx', 'A: 1\r\n\r\nx\r\n'],
   ['an open last line that ends in CR', 'A: 1\n\nx\r', 'A: 1\r\n\r\nx\r\n'],
   ['nothing', '', '\r\n'],
@@ -87,7 +100,7 @@ const CASES: [why: string, input: string, output: string][] = [
     'A: 1\nhi: there\nhi there\nB: 2\n',
     'A: 1\r\nhi: there\r\n\r\nhi there\r\nB: 2\r\n',
   ],
-  ['a section of CRs', 'A: 1\r\rhi', 'A: 1\r\n\r\nhi\r\n'],
+  ['a section of CRs', 'A: 1\r\rhi', 'A: 1  hi\r\n\r\n'],
   ['a folded line before all fields', ' x\nA: 1\n', '\r\n x\r\nA: 1\r\n'],
   [
     'Bcc and Return-Path',
@@ -171,10 +184,15 @@ t.test('a line that no relay takes is named', async (t) => {
   const cases: [why: string, input: string, number: number | null][] = [
     ['a header line of 998', `${head}\r\n`, null],
     ['a header line of 999', `A: 1\r\nSubject: ${x(990)}\r\n\r\n`, 2],
-    ['an open header line of 999', `A: 1\nB: 2\rSubject: ${x(990)}`, 3],
+    ['an open header line of 999', `A: 1\nB: 2\nSubject: ${x(990)}`, 3],
+    ['a header line of 999 with its CRs', `A: 1\nSubject: ${x(400)}${'\r'.repeat(590)}x`, 2],
+    ['a header line of 998 and CRs', `${head.trim()}\r\r\r\n\r\n`, null],
+    ['a header of CRs', `A: ${'\r'.repeat(10_000)}`, 1],
+    ['CRs that are no line', '\r'.repeat(10_000), null],
     ['lines of 998', `${head}\r\n${x(998)}\r\n${x(998)}\n${x(998)}\r${x(998)}`, null],
     ['a line of 999', `${head}\r\n\r\n${x(999)}\r\n`, 4],
-    ['after CRs', `${head}\r\r\r${x(999)}`, 5],
+    ['after CRs', `${head}\n\r\r\r${x(999)}`, 6],
+    ['after CRs that belong to a line end', `${head}\r\r\n\r\r\r\n${x(999)}`, 4],
     ['after LFs', `${head}\n\n\n${x(999)}`, 5],
     ['after line breaks of all kinds', `${head}\r\na\r\nb\rc\nd\r\n\n\r${x(999)}`, 9],
     ['the first line of all', x(999), 1],

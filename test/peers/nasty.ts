@@ -45,9 +45,9 @@ interface Read {
   readonly html: string | null;
 }
 
-/** The posted mail with CRLF line breaks, as a parser must read it. */
+/** The posted mail with CRLF line breaks, as a parser must read it. CRs before an LF belong to its line break. */
 function meant({ subject = '', plain = '', html = '' }: Nasty): Read {
-  const lines = (text: string) => text.replace(/\r\n?|\n/g, '\r\n');
+  const lines = (text: string) => text.replace(/\r*\n|\r/g, '\r\n');
   return {
     subject,
     plain: plain === '' && html !== '' ? null : lines(plain),

@@ -147,6 +147,18 @@ t.test('clients of this device', options, async (t) => {
     t.match(stored, 'Return-Path: <device@field.example>', 'a sender that relays take');
   });
 
+  t.test('curl --crlf with a file whose lines end in CR LF already', async (t) => {
+    const envelope = ['--mail-from', 'client@field.example', '--mail-rcpt', 'jan@post.example'];
+    const path = join(t.testdir(), 'mail');
+    writeFileSync(path, 'Subject: twice\r\nX-Own: kept\r\n\r\none\r\n.\r\n\r\ntwo\r\n');
+    await feed('/usr/bin/curl', ['-sS', '--crlf', `smtp://127.0.0.1:${port}/me`, ...envelope, '-T', path]);
+    const [stored = ''] = await postfix.mail.with('Subject: twice\n');
+    t.equal(
+      stored.slice(stored.indexOf('Subject:')).trimEnd(),
+      'Subject: twice\nX-Own: kept\n\none\n.\n\ntwo',
+    );
+  });
+
   t.test('smtp-source: 200 mails over 10 connections', async (t) => {
     const load = [
       '-s',

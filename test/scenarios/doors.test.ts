@@ -1,6 +1,7 @@
 /**
- * All doors of the built daemon agree about recipients: users of the device, words that are no address, and addresses
- * beyond ASCII. Forms are taken as other clients write them; `send` shows its recipients to each other unless it is told not to.
+ * All doors of the built daemon agree: about users of the device, words that are no address, addresses beyond ASCII, and
+ * the lines of a mail. Forms are taken as other clients write them; `send` shows its recipients to each other unless it is
+ * told not to.
  */
 import { spawnSync } from 'node:child_process';
 import { connect } from 'node:net';
@@ -36,7 +37,9 @@ function sendmail({ port }: DaemonProcess, args: readonly string[], input: strin
   return `exit ${status}`;
 }
 
-async function smtp(daemon: DaemonProcess, to: string): Promise<string> {
+const smtp = (daemon: DaemonProcess, to: string) => smtpMail(daemon, to, 'Subject: x\r\n\r\nhi\r\n');
+
+async function smtpMail(daemon: DaemonProcess, to: string, mail: string): Promise<string> {
   const port = daemon.lines.map((line) => /started .*smtp=[^ ]*?:(\d+)/.exec(line)?.[1]).find(Boolean);
   const client = new Client(connect({ port: Number(port), host: '127.0.0.1' }));
   try {
@@ -46,7 +49,7 @@ async function smtp(daemon: DaemonProcess, to: string): Promise<string> {
     const reply = await client.ask(`RCPT TO:<${to}>`);
     if (!reply.startsWith('250')) return reply.slice(0, 3);
     await client.ask('DATA');
-    return (await client.ask('Subject: x\r\n\r\nhi\r\n.')).slice(0, 3);
+    return (await client.ask(`${mail}.`)).slice(0, 3);
   } finally {
     client.socket.destroy();
   }
@@ -128,6 +131,47 @@ t.test('what is neither an address nor the name of a user is refused', needsProg
     }
   }
   t.same((await daemon.api('messages')).json.messages, []);
+});
+
+/** Doors for a whole mail, to `KEEPER` or to those in its header. */
+const WHOLE: Readonly<Record<string, (daemon: DaemonProcess, mail: string) => Promise<string | number>>> = {
+  '?to=': (daemon, mail) => postMail(daemon, KEEPER, mail),
+  '?to=headers': (daemon, mail) => postMail(daemon, 'headers', mail),
+  SMTP: (daemon, mail) => smtpMail(daemon, KEEPER, mail),
+  sendmail: async (daemon, mail) => sendmail(daemon, [KEEPER], mail),
+  'sendmail -t': async (daemon, mail) => sendmail(daemon, ['-t'], mail),
+};
+
+t.test('a bare CR in the header section makes no header, and no recipient', needsProgram, async (t) => {
+  await using relay = await fakeRelay();
+  const daemon = await start(t, { FIELDPOST_RELAY: relay.url });
+  const mail = `To: ${KEEPER}\r\nSubject: hello\rBcc: evil@example.net\r\n\r\none\rtwo\r\n`;
+  for (const [count, [name, door]] of Object.entries(WHOLE).entries()) {
+    t.ok(TAKEN.includes(await door(daemon, mail)), name);
+    await relay.arrived(count + 1);
+    const { to, content } = relay.mails[count] ?? {};
+    t.same(to, [KEEPER], `${name}: the envelope`);
+    t.match(String(content), 'Subject: hello Bcc: evil@example.net\r\n', `${name}: the header`);
+    t.ok(content?.toString().endsWith('\r\n\r\none\r\ntwo\r\n'), `${name}: the text`);
+  }
+});
+
+t.test('lines that end in CR CR LF are lines', needsProgram, async (t) => {
+  await using relay = await fakeRelay();
+  const daemon = await start(t, { FIELDPOST_RELAY: relay.url });
+  const mail = `To: ${KEEPER}\nSubject: x\n\none\n..\n\ntwo\n`;
+  for (const [count, [name, door]] of Object.entries(WHOLE).entries()) {
+    // Over SMTP the first dot of a line is a stuffed one.
+    const sent = mail.replace('..', name === 'SMTP' ? '..' : '.').replaceAll('\n', '\r\r\n');
+    t.ok(TAKEN.includes(await door(daemon, sent)), name);
+    await relay.arrived(count + 1);
+    const content = String(relay.mails[count]?.content);
+    t.match(content, `To: ${KEEPER}\r\nSubject: x\r\n`, `${name}: the header`);
+    t.ok(
+      content.endsWith('Subject: x\r\n\r\none\r\n.\r\n\r\ntwo\r\n'),
+      `${name}: ${JSON.stringify(content)}`,
+    );
+  }
 });
 
 t.test(

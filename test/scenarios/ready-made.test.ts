@@ -62,14 +62,18 @@ function sampleOf(random: Random): Sample {
   const body = hasBody ? Array.from({ length: Math.floor(random() * 12) }, () => lineOf(random)) : [];
   // Without headers the first line of the body must not look like one: it is behind an empty line.
   const all = [...fields.flatMap(({ lines }) => lines), '', ...body];
-  const ending = pick(random, ['\r\n', '\n', '\r']);
-  const posted = all.map((line) => line + (ending === '\r' || random() < 0.8 ? ending : '\r\n')).join('');
+  // A bare CR ends a line of the body, never one of the header section, which has at least one line here.
+  const section = all.length - body.length;
+  const isMac = random() < 0.3;
+  const ending = (index: number) =>
+    isMac && index >= section ? '\r' : pick(random, ['\r\n', '\r\n', '\n', '\r\r\n']);
+  const posted = all.map((line, index) => line + ending(index)).join('');
   const stays = fields.filter(({ name }) => !/^(?:bcc|return-path)$/i.test(name));
   const kept = [...stays.flatMap(({ lines }) => lines), '', ...body].map((line) => `${line}\r\n`).join('');
   const added = ['From', 'Date', 'Message-ID'].filter((name) => !optional.includes(name));
   const isOpen = body.length > 0 && body.at(-1) !== '' && random() < 0.3;
   return {
-    posted: Buffer.from(isOpen ? posted.replace(/(?:\r\n|\r|\n)$/, '') : posted, 'latin1'),
+    posted: Buffer.from(isOpen ? posted.replace(/(?:\r*\n|\r)$/, '') : posted, 'latin1'),
     kept: Buffer.from(kept, 'latin1'),
     added,
   };
