@@ -41,8 +41,9 @@ export function bootNews(clocks: Clocks, boots: Boots): Boot | null {
   const known = boots.get(clocks.boot);
   const startMs = startMsOf(clocks);
   const confirmed = clocks.trust() === 'confirmed';
-  // A leap that is not confirmed does not change a confirmed start.
-  if (known?.confirmed && !confirmed) return null;
+  // A leap that is not confirmed does not change a confirmed start, nor one to 1970 a plausible one.
+  if (known && !confirmed && (known.confirmed || (isPlausible(known.startMs) && !isPlausible(startMs))))
+    return null;
   if (known?.confirmed === confirmed && !hasLeapt(known.startMs, startMs)) return null;
   return { startMs, confirmed };
 }
@@ -76,4 +77,18 @@ export function wallMsOf(stamp: Stamp, clocks: Clocks, boots: Boots): number {
   if (then && (then.confirmed || clocks.trust() === 'wrong')) return thenMs;
   // The clock of that boot was wrong, but the moment was before this boot began.
   return isPlausible(thenMs) ? Math.min(thenMs, startMs) : startMs;
+}
+
+/**
+ * The date of a mail that was accepted at `stamp`; null: a wrong clock has never known it. Once the clock of that boot is
+ * confirmed, no unconfirmed leap changes it: all copies of a mail have the same date. Before, the best known time holds.
+ */
+export function dateMsOf(stamp: Stamp, clocks: Clocks, boots: Boots): number | null {
+  const then = boots.get(stamp.boot);
+  const thenMs = then ? then.startMs + stamp.bootMs : 0;
+  if (then?.confirmed) return thenMs;
+  if (clocks.trust() !== 'wrong') return wallMsOf(stamp, clocks, boots);
+  // A time that the cloud doubts has not leapt since.
+  const isDoubted = then && stamp.boot === clocks.boot && !hasLeapt(then.startMs, startMsOf(clocks));
+  return isPlausible(thenMs) && !isDoubted ? thenMs : null;
 }

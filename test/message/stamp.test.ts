@@ -2,7 +2,7 @@
 import t from 'tap';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/limits.js';
 import type { Boot } from '../../src/message/message.js';
-import { ageMs, bootNews, hasLeapt, stampOf, wallMsOf } from '../../src/message/stamp.js';
+import { ageMs, bootNews, dateMsOf, hasLeapt, stampOf, wallMsOf } from '../../src/message/stamp.js';
 import { FakeClock } from '../support/clock.js';
 
 const YEARS_MS = 50 * 365 * DAY_MS;
@@ -123,6 +123,45 @@ t.test('if the other boot’s clock was wrong, the moment was before this boot b
     await next.advance(HOUR_MS);
     t.equal(wallMsOf(stamp, next, boots), WALL_MS, new Date(wallMs).toISOString());
     t.equal(wallMsOf({ boot: 'ffffffff', bootMs: 5 }, next, boots), WALL_MS, 'so too if it was not kept');
+  }
+});
+
+t.test('the date of a mail stays what a confirmed clock has said', async (t) => {
+  const clock = new FakeClock({ wallMs: 0 });
+  const boots = new Map<string, Boot>();
+  const stamp = stamped(clock, boots);
+  t.equal(dateMsOf(stamp, clock, boots), null, 'in 1970');
+  clock.leap(WALL_MS);
+  t.equal(dateMsOf(stamp, clock, boots), WALL_MS, 'a correction dates it');
+  clock.leap(HOUR_MS);
+  t.equal(dateMsOf(stamp, clock, boots), WALL_MS + HOUR_MS, 'so does another one');
+  clock.confirm();
+  stamped(clock, boots);
+  for (const leapMs of [400 * DAY_MS, -YEARS_MS, 2 * YEARS_MS]) {
+    clock.leap(leapMs);
+    stamped(clock, boots);
+    t.equal(dateMsOf(stamp, clock, boots), WALL_MS + HOUR_MS, `${leapMs}`);
+  }
+  for (const wallMs of [0, WALL_MS - DAY_MS, WALL_MS + 400 * DAY_MS]) {
+    const next = clock.reboot({ wallMs });
+    t.equal(dateMsOf(stamp, next, boots), WALL_MS + HOUR_MS, new Date(wallMs).toISOString());
+  }
+});
+
+t.test('a clock that becomes wrong takes no date away', async (t) => {
+  for (const wrongMs of [0, Date.UTC(2099, 0, 1)]) {
+    const clock = new FakeClock({ wallMs: WALL_MS });
+    const boots = new Map<string, Boot>();
+    const stamp = stamped(clock, boots);
+    clock.leap(wrongMs - WALL_MS);
+    stamped(clock, boots);
+    t.equal(clock.trust(), 'wrong');
+    t.equal(dateMsOf(stamp, clock, boots), WALL_MS, 'in this boot');
+    t.equal(dateMsOf(stamp, clock.reboot({ wallMs: wrongMs }), boots), WALL_MS, 'in another one');
+    clock.leap(WALL_MS + HOUR_MS - wrongMs);
+    clock.doubt();
+    stamped(clock, boots);
+    t.equal(dateMsOf(stamp, clock, boots), null, 'but a doubt does');
   }
 });
 

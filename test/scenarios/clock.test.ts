@@ -23,6 +23,8 @@ const LATER = reply('rcpt', '450 4.2.0 greylisted');
 const NOON_MS = Date.UTC(2026, 10, 20, 12);
 const Y2099_MS = Date.UTC(2099, 5, 1);
 const YEARS_MS = 50 * 365 * DAY_MS;
+/** A leap from one plausible time to another. */
+const LEAP_MS = 400 * DAY_MS;
 const MAX_AGE_MS = CONFIG.maxAgeMs[1];
 
 t.test('a week offline and a reboot expire, charge and delay nothing; all go out in order', async (t) => {
@@ -126,7 +128,7 @@ t.test('a leap is recorded once, with the next change or within the hour', async
   idle.clock.suspend(DAY_MS);
   await idle.pass(DAY_MS);
   t.same(seen, [], 'an idle day and one of sleep write nothing');
-  idle.clock.leap(YEARS_MS);
+  idle.clock.leap(LEAP_MS);
   await idle.pass(DAY_MS);
   t.same(
     seen.map(({ kind, path }) => `${kind} ${path.replace(/.*\/(journal|synced).*/, '$1')}`),
@@ -134,18 +136,18 @@ t.test('a leap is recorded once, with the next change or within the hour', async
     'a record, and the synced length of the journal',
   );
   seen.length = 0;
-  idle.clock.leap(-YEARS_MS);
+  idle.clock.leap(-LEAP_MS);
   idle.store.list({ status: null, limit: 1, after: null });
   await idle.pass(SECOND_MS);
   t.same(seen, [], 'a list of messages only reads');
   seen.length = 0;
-  idle.clock.leap(YEARS_MS);
+  idle.clock.leap(LEAP_MS);
   await idle.post();
   t.equal(seen.filter(({ kind }) => kind === 'write').length, 1, 'the leap is in the record of the message');
   const fresh = await Device.start(quiet);
   fresh.disk.onOperation = idle.disk.onOperation;
   seen.length = 0;
-  fresh.clock.leap(YEARS_MS);
+  fresh.clock.leap(LEAP_MS);
   fresh.store.list({ status: null, limit: 1, after: null });
   await fresh.pass(DAY_MS);
   t.same(seen, [], 'a boot without messages has nothing to correct');
@@ -256,15 +258,53 @@ t.test('Date has the time of acceptance as known at the sending, or is left out'
   t.equal(dateOf(relay.mails[1]?.content), 'Fri, 20 Nov 2026 12:00:00 +0000');
 
   isGrey = true;
-  const last = await post('in 2099');
+  const last = await post('before 2076');
   await until(async () => (await call(`messages/${last}`)).status === 'deferred');
   clock.leap(YEARS_MS);
   t.match(await call('state'), { clock: { trusted: false } });
   isGrey = false;
   await clock.advance(MINUTE_MS);
   await relay.arrived(3);
-  t.equal(dateOf(relay.mails[2]?.content), null);
+  t.equal(dateOf(relay.mails[2]?.content), 'Fri, 20 Nov 2026 12:01:00 +0000', 'it was known once');
+  await post('in 2076');
+  await relay.arrived(4);
+  t.equal(
+    dateOf(relay.mails[3]?.content),
+    'Fri, 20 Nov 2026 12:02:00 +0000',
+    'as the clock before the leap has it',
+  );
   await stop();
+});
+
+t.test('all copies of a mail have one date once the clock was confirmed', async (t) => {
+  const taken = new Set<string>();
+  await using relay = await fakeRelay({
+    rcpt: ({ command }) => (taken.has(command.slice(9, -1)) ? undefined : '450 4.2.0 later'),
+  });
+  const clock = new FakeClock({ wallMs: NOON_MS });
+  clock.confirm();
+  const { system } = testSystem({ clock, random: () => 0.5 });
+  const env = { FIELDPOST_STATE_DIR: STATE_DIR, FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}` };
+  let daemon = await createDaemon(configOf(env), system);
+  const call = (path: string, body: object) => apiAt(daemon.addresses.map(addressOf).join())(path, body);
+  const to = ['one', 'two', 'three'].map((name) => `${name}@x.org`);
+  await call('messages', [{ type: 1, to, subject: 'to three' }]);
+  const leaps = [0, LEAP_MS, -YEARS_MS];
+  for (const [count, address] of to.entries()) {
+    await daemon.stop();
+    clock.leap(leaps[count] ?? 0);
+    daemon = await createDaemon(configOf(env), system);
+    taken.add(address);
+    await call('queue/flush', {});
+    await relay.arrived(count + 1);
+  }
+  await daemon.stop();
+  const ids = relay.mails.map(({ content }) => /^Message-ID: .*$/m.exec(String(content))?.[0]);
+  t.equal(new Set(ids).size, 1);
+  t.same(
+    relay.mails.map(({ content }) => dateOf(content)),
+    to.map(() => 'Fri, 20 Nov 2026 12:00:00 +0000'),
+  );
 });
 
 t.test('the state says that the clock is wrong, not the certificate that is not yet valid', async (t) => {

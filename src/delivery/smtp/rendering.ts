@@ -14,7 +14,7 @@ import type {
   Sender,
 } from '../../message/message.js';
 import { messageIdOf, newMessageId } from '../../message/message-id.js';
-import { wallMsOf } from '../../message/stamp.js';
+import { dateMsOf } from '../../message/stamp.js';
 import { type Rendered, render } from '../../mime/letter.js';
 import { renderReadyMade } from '../../mime/ready-made-letter.js';
 import type { Store } from '../../store/store.js';
@@ -64,8 +64,7 @@ export class Rendering {
    */
   parcel(message: Email, content: EmailContent | ReadyMadeContent, from: Sender): Parcel {
     const { clock, store, sender } = this.#options;
-    const isWrong = clock.trust() === 'wrong';
-    const dateMs = isWrong ? null : wallMsOf(message.accepted, clock, store.boots);
+    const dateMs = dateMsOf(message.accepted, clock, store.boots);
     const open = (attachment: Attachment) => this.#open(attachment);
     const messageId = messageIdOf(message, store.storeId) as string;
     const sending = { from: from || sender(), dateMs, messageId, open };
