@@ -76,6 +76,8 @@ const TLS_SENTENCES: readonly (readonly [reason: RegExp, kind: SocketError, word
 const CERTIFICATE =
   /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERROR_IN_CERT|ERR_TLS_CERT|HOSTNAME_|INVALID_|PATH_LENGTH_)/;
 
+// Without a name in Node.js a verification error of OpenSSL is UNSPECIFIED: a weak digest or key, for example.
+
 // No authority that this device trusts has signed the certificate.
 const UNKNOWN_AUTHORITY =
   /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(?:_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/;
@@ -109,6 +111,10 @@ function oneErrorOf(thrown: unknown, wallMs: number): { kind: SocketError; words
   if (UNKNOWN_AUTHORITY.test(code)) {
     const words = 'no authority that this device trusts has signed its certificate';
     return { kind: 'certificate-unknown-authority', words, place: code };
+  }
+  if (code === 'UNSPECIFIED') {
+    const example = /digest/.test(said) ? ', as SHA-1 is' : '';
+    return { kind: 'certificate', words: `its certificate is not good enough: ${said}${example}`, place: '' };
   }
   if (CERTIFICATE.test(code)) {
     const certificate = code === 'CERT_NOT_YET_VALID' ? 'certificate-not-yet-valid' : 'certificate';

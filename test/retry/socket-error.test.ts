@@ -110,6 +110,14 @@ t.test('TLS with a server that does not speak it, or wants our certificate', asy
   );
 });
 
+t.test('a certificate that is signed with SHA-1', async (t) => {
+  const old = makeCertificate({ name: 'peer', hosts: ['localhost'], issuer: ca, digest: 'sha1' });
+  t.same(socketErrorOf(await tlsError(t, { ...old, ciphers: 'DEFAULT@SECLEVEL=0' }), WALL_MS), {
+    kind: 'certificate',
+    words: 'its certificate is not good enough: CA signature digest algorithm too weak, as SHA-1 is',
+  });
+});
+
 t.test("OpenSSL's reason is kept where it has no sentence of its own", async (t) => {
   const thrown = Object.assign(new Error('80C2:error:0A000126:SSL routines::decode error:a.c:1:'), {
     code: 'ERR_SSL_DECODE_ERROR',

@@ -22,7 +22,10 @@ const BASIC_CONSTRAINTS = Buffer.from('0603551d13', 'hex');
 const ALTERNATIVE_NAME = Buffer.from('0603551d11', 'hex');
 const TRUE = Buffer.from('0101ff', 'hex');
 const VERSION_3 = Buffer.from('a003020102', 'hex');
-const ECDSA_WITH_SHA256 = Buffer.from('300a06082a8648ce3d040302', 'hex');
+const ECDSA_WITH = {
+  sha256: Buffer.from('300a06082a8648ce3d040302', 'hex'),
+  sha1: Buffer.from('300906072a8648ce3d0401', 'hex'),
+};
 
 /** A certificate of its own, or signed by `issuer`. Without `hosts` it is a CA. Dates are milliseconds since 1970. */
 export function makeCertificate(options: {
@@ -31,7 +34,10 @@ export function makeCertificate(options: {
   issuer?: Certificate;
   fromMs?: number;
   untilMs?: number;
+  digest?: keyof typeof ECDSA_WITH;
 }): Certificate {
+  const { digest = 'sha256' } = options;
+  const algorithm = ECDSA_WITH[digest];
   const { name, hosts, issuer, fromMs = Date.now() - DAY_MS, untilMs = Date.now() + DAY_MS } = options;
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const extension =
@@ -41,15 +47,15 @@ export function makeCertificate(options: {
   const body = sequence(
     VERSION_3,
     der(0x02, Buffer.from([1]), randomBytes(8)),
-    ECDSA_WITH_SHA256,
+    algorithm,
     distinguishedName(issuer?.name ?? name),
     sequence(time(fromMs), time(untilMs)),
     distinguishedName(name),
     publicKey.export({ type: 'spki', format: 'der' }),
     der(0xa3, sequence(extension)),
   );
-  const signature = sign('sha256', body, issuer?.privateKey ?? privateKey);
-  const bytes = sequence(body, ECDSA_WITH_SHA256, der(0x03, Buffer.from([0]), signature));
+  const signature = sign(digest, body, issuer?.privateKey ?? privateKey);
+  const bytes = sequence(body, algorithm, der(0x03, Buffer.from([0]), signature));
   const lines = bytes.toString('base64').match(/.{1,64}/g) ?? [];
   return {
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),

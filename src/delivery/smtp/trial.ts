@@ -204,7 +204,10 @@ const TROUBLES: Partial<Record<Trouble['kind'], readonly [TrialFault['blame'], s
   unreachable: ['relay', PLACE_HINT],
   deadline: ['relay', PLACE_HINT],
   tls: ['relay', 'smtps:// is for TLS from the first byte (port 465); smtp:// is for STARTTLS (587 and 25)'],
-  certificate: ['settings', 'the host in FIELDPOST_RELAY must be a name in the certificate'],
+  certificate: [
+    'settings',
+    'the host in FIELDPOST_RELAY must be a name in the certificate, which must be valid',
+  ],
   'certificate-unknown-authority': ['settings', ''],
   'client-certificate': ['settings', ''],
   'no-starttls': ['settings', 'only ?tls=never in FIELDPOST_RELAY allows clear text'],
