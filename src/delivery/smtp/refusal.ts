@@ -150,7 +150,7 @@ const PROVIDERS: readonly Pattern[] = [
   { subject: 'content', has: [/\btoo (?:big|large)\b/i], hasNot: MAILBOX_OR_TIME },
   { subject: 'daily', has: [LIMIT, A_DAY] },
   { subject: 'quota', has: [LIMIT, A_WHILE] },
-  { subject: 'quota', has: [LIMIT, SENDING], hasNot: /tried to reach/i },
+  { subject: 'quota', has: [LIMIT, SENDING], hasNot: /tried to reach|recipient'?s mailbox/i },
   {
     subject: 'quota',
     has: [
@@ -225,7 +225,8 @@ function subjectIn(phase: Phase, { code, enhanced, text }: Reply): Subject | nul
   // The words of a link say nothing.
   const said = text.replaceAll(LINK, '');
   for (const { subject, has, hasNot } of PROVIDERS)
-    if (has.every((words) => words.test(said)) && !hasNot?.test(said)) return subject;
+    if (has.every((words) => words.test(said)) && !hasNot?.test(said))
+      return subject === 'content' && detail === MAILBOX_FULL ? 'mailbox' : subject;
   if (detail === MAILBOX_FULL) return 'mailbox';
   if (/quota/i.test(said)) return 'full';
   if (TOO_BIG.has(detail) && !IN_ALL.test(said)) return 'content';
