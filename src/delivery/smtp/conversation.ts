@@ -4,7 +4,7 @@
  * conversation and destroys the connection, so that no late reply is taken for the answer to another command.
  */
 import { Readable } from 'node:stream';
-import { REPLY_BYTES_MAX } from '../../limits.js';
+import { REPLY_BYTES_MAX, REPLY_CHARS_MAX } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
 import { oneLine, withoutSecrets } from '../../text.js';
@@ -61,6 +61,8 @@ export class Conversation {
   #doubt: Ending | null = null;
   #closed: Promise<unknown> = Promise.resolve();
   #lines: string[] = [];
+  /** The beginning of a line that has not ended. */
+  #partial = '';
   #pendingChars = 0;
   #isMidLine = false;
   #secrets: readonly string[] = [];
@@ -167,6 +169,7 @@ export class Conversation {
   /** Text has arrived. line() is called for each whole line. */
   received(chunk: string): void {
     this.#isMidLine = !chunk.endsWith('\n');
+    if (this.#partial.length < REPLY_CHARS_MAX) this.#partial += chunk.slice(0, REPLY_CHARS_MAX);
     this.#pendingChars += chunk.length;
     if (this.#pendingChars > REPLY_BYTES_MAX)
       this.end(this.trouble(this.#phase, 'garbage', 'its reply has no end'));
@@ -181,10 +184,12 @@ export class Conversation {
     if (this.#doubt !== null) return;
     const isLast = isLastLine(line);
     this.#lines.push(line);
+    this.#partial = '';
     if (isLast === false) return;
     const said = this.#lines;
     const reply = isLast === null ? null : parseReply(said);
-    this.#lines = [];
+    // A line without a code does not take back the reply that has begun before it.
+    this.#lines = isLast === null ? said.slice(0, -1) : [];
     this.#pendingChars = 0;
     if (reply === null) {
       const shown = oneLine(withoutSecrets(line, this.#secrets));
@@ -238,6 +243,13 @@ export class Conversation {
     return this.end(this.trouble(this.#phase, 'lost', 'the session was closed'));
   }
 
+  /** The reply that has begun, if it accepts. */
+  #begun(): Reply | null {
+    const [line = this.#partial] = this.#lines;
+    const reply = parseReply(linesWithoutSecrets([line], this.#secrets));
+    return reply !== null && reply.code < 300 ? reply : null;
+  }
+
   /** The one way out: the connection is destroyed, and whoever waits is told why. Resolves when it is closed. */
   end(ending: Ending): Promise<unknown> {
     if (this.#doubt !== null) return this.#closed;
@@ -247,11 +259,16 @@ export class Conversation {
     this.#deadline.end();
     // Otherwise it would be read to its end for nothing.
     group?.source?.destroy();
+    // The code of its first line decides, even if the reply does not end.
+    const begun = group?.phases[group.replies.length] === 'dot' ? this.#begun() : null;
     // Close in a later microtask, because the caller that reported the end may still use the connection.
     this.#closed = Promise.resolve()
       .then(() => this.#wire.close())
       .catch(() => undefined);
-    group?.reject(new SessionError(this.#doubt));
+    if (group !== undefined && begun !== null) {
+      group.replies.push(begun);
+      group.resolve(group);
+    } else group?.reject(new SessionError(this.#doubt));
     // The relay did not get to the later groups: their messages were not tried.
     for (const { reject } of others) reject(new SessionError({ ...this.#doubt, phase: 'mail' }));
     return this.#closed;

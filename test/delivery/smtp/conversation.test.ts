@@ -59,7 +59,7 @@ function open(relay: FakeRelay, clock: FakeClock): Promise<Session> {
 type Expected =
   | { sent: true }
   | { code: number; stays?: boolean }
-  | { trouble: 'garbage' | 'deadline' | 'lost' };
+  | { trouble: 'garbage' | 'deadline' | 'lost'; isTaken?: boolean };
 
 interface Case {
   readonly name: string;
@@ -71,6 +71,10 @@ const good = (phase: AskedPhase) => GOOD[phase];
 const sent = (): Expected => ({ sent: true });
 const refused = (code: number) => (): Expected => ({ code });
 const trouble = (kind: 'garbage' | 'deadline' | 'lost') => (): Expected => ({ trouble: kind });
+/** The same, but a mail is taken: the reply to it has begun with 250. */
+const begun =
+  (kind: 'garbage' | 'deadline' | 'lost') =>
+  (phase: AskedPhase): Expected => ({ trouble: kind, isTaken: phase === 'dot' });
 const raw = (text: string) => ({ raw: text });
 
 const CASES: readonly Case[] = [
@@ -116,6 +120,11 @@ const CASES: readonly Case[] = [
     expected: trouble('garbage'),
   },
   {
+    name: 'a line without a code behind one with a code',
+    act: (phase) => `${good(phase)}-yes\r\nthanks`,
+    expected: begun('garbage'),
+  },
+  {
     name: 'success of another kind',
     act: (phase) => (phase === 'data' ? '250 ok' : '334 what'),
     expected: trouble('garbage'),
@@ -128,7 +137,7 @@ const CASES: readonly Case[] = [
   {
     name: 'a flood of lines',
     act: (phase) => raw(`${good(phase)}-x\r\n`.repeat(REPLY_BYTES_MAX / 2)),
-    expected: trouble('garbage'),
+    expected: begun('garbage'),
   },
   {
     name: 'a flood of nothing',
@@ -139,18 +148,28 @@ const CASES: readonly Case[] = [
   {
     name: 'half a line and silence',
     act: (phase) => ({ raw: `${good(phase)}`, after: 'deaf' }),
-    expected: trouble('deadline'),
+    expected: begun('deadline'),
   },
   {
     name: 'half a reply and silence',
     act: (phase) => ({ raw: `${good(phase)}-more\r\n`, after: 'deaf' }),
-    expected: trouble('deadline'),
+    expected: begun('deadline'),
   },
   { name: 'FIN', act: () => ({ after: 'fin' }), expected: trouble('lost') },
   {
     name: 'half a line and FIN',
     act: (phase) => ({ raw: `${good(phase)} o`, after: 'fin' }),
+    expected: begun('lost'),
+  },
+  {
+    name: 'half a refusal and FIN',
+    act: () => ({ raw: '450-4.3.0 lat', after: 'fin' }),
     expected: trouble('lost'),
+  },
+  {
+    name: 'a line without an end',
+    act: (phase) => raw(`${good(phase)} ${'x'.repeat(REPLY_BYTES_MAX * 2)}`),
+    expected: begun('garbage'),
   },
   { name: 'RST', act: () => ({ after: 'rst' }), expected: trouble('lost') },
 ];
@@ -213,6 +232,7 @@ async function runCase(
     t.equal(relay.mails.length, before + 1, `${words}: one mail`);
   } else {
     if ('code' in wanted) t.match(ending, { reply: { code: wanted.code } }, words);
+    else if (wanted.isTaken) t.match(ending, { reply: { code: 250 } }, words);
     else t.match(ending, { trouble: { kind: wanted.trouble } }, words);
     if (phase !== 'dot') t.equal(relay.mails.length, before, `${words}: no mail`);
     // RST overtakes: it may be seen in place of what was sent before it.
