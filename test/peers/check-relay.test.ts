@@ -92,7 +92,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
     const env = { FIELDPOST_RELAY: `smtp://127.0.0.1:${port}?tls=never`, FIELDPOST_SMTP_TIMEOUT: '1s' };
     const late = await checked(env);
     t.equal(late.status, 69);
-    t.match(late.out, /^ {2}greeting +no greeting within 1 s$/m);
+    t.match(late.out, /^ {2}greeting +no greeting within 1 s; .* use smtps:\/\/$/m);
     const { child, ended } = check({ ...env, FIELDPOST_SMTP_TIMEOUT: '10m' });
     await once(mute, 'connection');
     child.kill('SIGINT');

@@ -191,6 +191,8 @@ class RelaySession implements Session {
     this.takesAhead = relay.takesAhead;
   }
 
+  oneByOne(): void {}
+
   async send(
     envelope: Envelope,
     content: Buffer | AsyncIterable<Buffer>,

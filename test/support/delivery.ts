@@ -130,6 +130,7 @@ export class FakeRelays {
     return {
       sizeLimit: null,
       takesAhead,
+      oneByOne: () => undefined,
       get usable() {
         return isUsable;
       },

@@ -81,7 +81,7 @@ export interface FakeRelay extends AsyncDisposable {
 interface RelayOptions {
   /** Keywords after the first line of EHLO. STARTTLS and AUTH are added where they apply. */
   readonly extensions?: readonly string[];
-  readonly tls?: { readonly key: string; readonly cert: string };
+  readonly tls?: { readonly key: string; readonly cert: string; readonly ciphers?: string };
   /** TLS from the first byte; needs `tls`. */
   readonly implicit?: boolean;
   /** Demands these credentials. */
@@ -94,6 +94,8 @@ interface RelayOptions {
   readonly host?: string;
   /** Default: any free port. */
   readonly port?: number;
+  /** It obeys the first command of each packet, and loses those behind it. */
+  readonly chokes?: boolean;
   /** Nagle's algorithm: a reply waits until the client's kernel has acknowledged the one before. */
   readonly nagle?: boolean;
 }
@@ -297,7 +299,7 @@ class Conversation {
     let end = this.#input.indexOf('\r\n');
     while (end >= 0 && !this.#deaf && !this.#socket.destroyed) {
       const line = this.#input.toString('utf8', 0, end);
-      this.#input = this.#input.subarray(end + 2);
+      this.#input = this.#input.subarray(this.#house.options.chokes ? whole : end + 2);
       this.#obey(line);
       if (this.#content !== null) {
         const rest = this.#input;
@@ -337,7 +339,7 @@ class Conversation {
     const { options } = this.#house;
     switch (moment) {
       case 'ehlo':
-        return this.#hello();
+        return line.startsWith('HELO') ? '250 relay.test' : this.#hello();
       case 'starttls':
         if (options.tls === undefined || this.#secure) return '502 5.5.1 no TLS here';
         this.#socket.write('220 2.0.0 go ahead\r\n');

@@ -24,6 +24,11 @@ export class Pipelining {
     return this.#pays;
   }
 
+  /** It is not to be used. */
+  end(): void {
+    this.#pays = false;
+  }
+
   /** One or more commands go out in one write. */
   wrote(nowMs: number): void {
     this.#lastMs = nowMs;

@@ -10,6 +10,9 @@ import type { Envelope } from './envelope.js';
 import type { Ending } from './reply.js';
 import type { OpenSession, Session } from './session.js';
 
+/** A relay that leaves so many groups of commands in a row without an answer gets one command at a time. */
+const UNANSWERED_GROUPS_MAX = 2;
+
 /** One connection, which is opened when it is needed and closed when it has been idle. */
 export class SessionLine {
   readonly #open: OpenSession;
@@ -21,10 +24,14 @@ export class SessionLine {
   #isAnnounced = false;
   /** Relays that did not understand an announcement. */
   readonly #confused = new Set<RelayConfig>();
+  /** Of each relay: the times in a row that it did not answer pipelined commands. */
+  readonly #unanswered: Map<RelayConfig, number>;
   readonly #idle: Alarm;
 
-  constructor(open: OpenSession, clock: Clock) {
+  /** Lines to the same relays share `unanswered`. */
+  constructor(open: OpenSession, clock: Clock, unanswered = new Map<RelayConfig, number>()) {
     this.#open = open;
+    this.#unanswered = unanswered;
     this.#idle = new Alarm(clock, () => void this.close());
   }
 
@@ -40,6 +47,7 @@ export class SessionLine {
     await this.close();
     this.#session = await this.#open(relay);
     this.#relay = relay;
+    if ((this.#unanswered.get(relay) ?? 0) >= UNANSWERED_GROUPS_MAX) this.#session.oneByOne();
     this.#sends = 0;
     this.#taken = 0;
     this.#isAnnounced = false;
@@ -64,7 +72,9 @@ export class SessionLine {
     if (this.#session === null) throw new Error('a line is connected before it sends');
     const wasAnnounced = this.#isAnnounced;
     this.#isAnnounced = next !== null;
+    const isPipelined = this.#session.takesAhead;
     const ending = await this.#session.send(envelope, content, next);
+    if (isPipelined && this.#relay !== null) this.#judge(this.#relay, ending);
     const isBroken = ending.phase === 'mail' && 'trouble' in ending && !this.#session.usable;
     if (wasAnnounced && isBroken && this.#relay !== null) {
       this.#confused.add(this.#relay);
@@ -74,6 +84,13 @@ export class SessionLine {
     if (this.#taken > 0 && (isEnoughForOneSession(ending) || wantsNewLogin(ending))) return null;
     if (ending.phase === 'dot' && 'reply' in ending && ending.reply.code < 300) this.#taken++;
     return ending;
+  }
+
+  /** A relay may offer PIPELINING and lose the commands behind the first. */
+  #judge(relay: RelayConfig, ending: Ending): void {
+    if (!['mail', 'rcpt', 'data'].includes(ending.phase)) this.#unanswered.delete(relay);
+    else if ('trouble' in ending && ending.trouble.kind === 'deadline')
+      this.#unanswered.set(relay, (this.#unanswered.get(relay) ?? 0) + 1);
   }
 
   /** There is nothing to send now: keeps a good session for a while. */

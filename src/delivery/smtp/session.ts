@@ -16,6 +16,8 @@ export interface Session {
   send(envelope: Envelope, content: Buffer | AsyncIterable<Buffer>, next?: Envelope | null): Promise<Ending>;
   /** True if the next message may be announced while this one is answered (RFC 2920). */
   readonly takesAhead: boolean;
+  /** From now on it sends one command at a time, whatever the relay offers. */
+  oneByOne(): void;
   /** False after a failure: the session must be closed and not be used again. */
   readonly usable: boolean;
   /** The largest message the relay takes, in bytes; null if it names none. */

@@ -100,6 +100,10 @@ class SmtpSession implements Session {
     return this.#extensions.pipelining && this.#talk.pipelining.pays;
   }
 
+  oneByOne(): void {
+    this.#talk.pipelining.end();
+  }
+
   #hangUp(): Promise<unknown> {
     this.#connecting.abort();
     return this.#client.close();
@@ -109,7 +113,7 @@ class SmtpSession implements Session {
     const { relay } = this.#options;
     const greeted = this.#talk.begin([isIP(bareHost(relay)) === 0 ? 'resolve' : 'connect']);
     this.#connect().catch((error) => this.#talk.lost(error));
-    this.#talk.demand(await greeted);
+    this.#talk.demand(await greeted.catch((error) => withHint(error, relay)));
     await this.#hello();
     if (relay.tls === 'starttls' || relay.tls === 'offered') {
       if (this.#extensions.starttls) await this.#secure();
@@ -144,8 +148,11 @@ class SmtpSession implements Session {
     // A device's host name may be no domain; then send an address literal (RFC 5321 §4.1.3).
     const { helo } = this.#options;
     const name = /^(?:[A-Za-z0-9._-]+|\[[A-Za-z0-9.:]+\])$/.test(helo) ? helo : '[127.0.0.1]';
-    const { lines } = this.#talk.demand(await this.#talk.exchange(['ehlo'], `EHLO ${name}\r\n`));
-    this.#extensions = parseExtensions(lines);
+    const offered = await this.#talk.exchange(['ehlo'], `EHLO ${name}\r\n`);
+    // RFC 5321 §3.2: a server without extensions does not know EHLO.
+    const isOld = [500, 502].includes(offered.replies[0]?.code ?? 0);
+    if (isOld) this.#talk.demand(await this.#talk.exchange(['ehlo'], `HELO ${name}\r\n`));
+    this.#extensions = parseExtensions(isOld ? [] : this.#talk.demand(offered).lines);
   }
 
   async #secure(): Promise<void> {
@@ -266,6 +273,15 @@ class SmtpSession implements Session {
       await this.#talk.exchange(['mail'], 'QUIT\r\n', QUIT_MS).catch(() => undefined);
     await this.#talk.hangUp();
   }
+}
+
+/** Throws it again. A port with TLS from the first byte waits for us, as we wait for its greeting. */
+function withHint(error: unknown, { tls }: RelayConfig): never {
+  if (!(error instanceof SessionError) || 'reply' in error.ending) throw error;
+  const { phase, trouble } = error.ending;
+  if (phase !== 'greeting' || tls === 'implicit') throw error;
+  const words = `${trouble.words}; if this port wants TLS from the first byte, as 465 does, use smtps://`;
+  throw new SessionError({ phase, trouble: { ...trouble, words } });
 }
 
 /** The host without the brackets of an IPv6 address, as sockets need it. */

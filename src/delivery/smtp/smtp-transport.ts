@@ -74,8 +74,9 @@ export class SmtpTransport implements Transport<Mail> {
       relays.set(new Peer(relay, { ...options, onFailing, onRefusing, onOk }), config);
     }
     this.peers = [...relays.keys()];
+    const unanswered = new Map<RelayConfig, number>();
     const line = () =>
-      new RelayLine(new SessionLine(options.open, clock), relays, {
+      new RelayLine(new SessionLine(options.open, clock, unanswered), relays, {
         heard: () => this.#heard(),
         refused: (from) => this.#refused.set(from, true),
       });

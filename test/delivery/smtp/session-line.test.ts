@@ -66,6 +66,37 @@ t.test('a relay that does not understand an announcement gets no other', async (
   t.ok(line.takesAhead);
 });
 
+t.test(
+  'a relay that twice leaves pipelined commands unanswered gets one at a time, over each line',
+  async (t) => {
+    const clock = new FakeClock();
+    const unanswered = new Map();
+    const relays = new FakeRelays();
+    let oneByOne = 0;
+    const open = async (relay: typeof RELAY) => ({
+      ...(await relays.session(relay)),
+      usable: true,
+      oneByOne: () => void oneByOne++,
+    });
+    const offer = async (ending: ReturnType<typeof trouble>) => {
+      relays.onSend = () => ending;
+      const line = new SessionLine(open, clock, unanswered);
+      await line.connect(RELAY);
+      await line.send(ENVELOPE, Buffer.from('x'));
+      return oneByOne;
+    };
+    t.equal(await offer(trouble('rcpt', 'deadline')), 0);
+    t.equal(await offer(TAKEN), 0, 'an answer in between');
+    t.equal(await offer(trouble('data', 'deadline')), 0);
+    t.equal(await offer(trouble('rcpt', 'lost')), 0, 'no silence');
+    t.equal(await offer(trouble('mail', 'deadline')), 0);
+    t.equal(await offer(TAKEN), 1);
+    t.equal(await offer(TAKEN), 1, 'it is tried again after an answer');
+    relays.takesAhead = false;
+    for (let n = 0; n < 3; n++) t.equal(await offer(trouble('rcpt', 'deadline')), 1, 'nothing is pipelined');
+  },
+);
+
 t.test('only a used connection may end unused', async (t) => {
   const bye = reply('mail', '421 4.4.2 idle');
   for (const [endings, becomes] of [

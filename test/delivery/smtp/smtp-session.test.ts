@@ -92,6 +92,42 @@ test('parameters are declared when they are offered and needed', async (t) => {
   t.equal((await commandsOf(['SIZE', 'smtputf8'], true))[1], 'MAIL FROM:<a@b.test> SIZE=1234 SMTPUTF8');
 });
 
+test('HELO follows where EHLO is not known, and offers nothing', async (t) => {
+  for (const [code, isHelo] of [
+    ['500', true],
+    ['502', true],
+    ['550', false],
+    ['421', false],
+  ] as const) {
+    await using relay = await fakeRelay({
+      ehlo: ({ command }) => (command.startsWith('EHLO') ? `${code} no` : '250-relay\r\n250 PIPELINING'),
+    });
+    if (isHelo) {
+      const session = await open({ port: relay.port });
+      t.notOk(session.takesAhead, code);
+      t.match(await session.send(ENVELOPE, CONTENT), SENT);
+      await session.close();
+      t.match(await failure({ port: relay.port, tls: 'starttls' }), { trouble: { kind: 'no-starttls' } });
+    } else t.match(await failure({ port: relay.port }), { phase: 'ehlo', reply: { code: Number(code) } });
+    t.equal(relay.commands.includes('HELO device.test'), isHelo, code);
+  }
+});
+
+test('without a greeting the port may want TLS', async (t) => {
+  for (const [where, isTold] of [
+    [{}, true],
+    [{ tls: 'implicit', host: 'localhost' }, false],
+  ] as const) {
+    await using relay = await fakeRelay(
+      { greeting: { after: 'fin' } },
+      'tls' in where ? { tls, implicit: true } : {},
+    );
+    const ending = await failure({ port: relay.port, ...where });
+    t.match(ending, { trouble: { kind: 'lost' } });
+    t.equal('trouble' in ending && ending.trouble.words.endsWith('use smtps://'), isTold);
+  }
+});
+
 test('commands go together if the relay offers pipelining, else one by one', async (t) => {
   for (const [extensions, packets] of [
     [['PIPELINING'], 1],
