@@ -22,15 +22,17 @@ export interface Path {
   readonly parameters: ReadonlyMap<string, string>;
 }
 
-// The source route is ignored (RFC 5321 §4.1.2, §C). Clients put a blank behind the colon, against the rules.
-const PATH = /^ ?<(?:@[^:>]*:)?((?:"(?:[^"\\]|\\.)*"|[^"\s<>])*)>((?: +[^ ]+)*)$/;
+// The source route is ignored (RFC 5321 §4.1.2, §C). Devices put blanks around the colon and leave the brackets out, against
+// the rules.
+const PATH =
+  /^ *: *(?:<(?:@[^:>]*:)?((?:"(?:[^"\\]|\\.)*"|[^"\s<>])*)>|((?:"(?:[^"\\]|\\.)*"|[^":\s<>])+))((?: +[^ ]+)*)$/;
 const PARAMETER = /^([A-Za-z0-9][A-Za-z0-9-]*)(?:=([!-<>-~]+))?$/;
 
-/** The path behind `word` and a colon; null if it is written wrongly, or has a parameter twice. */
+/** The path behind `word` and a colon, with or without brackets; null if it is written wrongly, or has a parameter twice. */
 export function pathOf(word: 'FROM' | 'TO', argument: string): Path | null {
-  const begin = `${word}:`;
-  if (argument.slice(0, begin.length).toUpperCase() !== begin) return null;
-  const [, path, rest = ''] = PATH.exec(argument.slice(begin.length)) ?? [];
+  if (argument.slice(0, word.length).toUpperCase() !== word) return null;
+  const [, inBrackets, bare, rest = ''] = PATH.exec(argument.slice(word.length)) ?? [];
+  const path = inBrackets ?? bare;
   if (path === undefined) return null;
   const parameters = new Map<string, string>();
   for (const one of rest.split(' ')) {

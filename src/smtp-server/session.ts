@@ -13,7 +13,7 @@ import {
   SMTP_STRANGER_COMMANDS_MAX,
 } from '../mail-limits.js';
 import type { MailIntake } from '../message/mail-intake.js';
-import { type ClientCommand, commandOf, isOfHttp } from './command.js';
+import { commandOf, isOfHttp } from './command.js';
 import { login, type Secrets } from './login.js';
 import type { SmtpParts } from './parts.js';
 import { acceptedReply, codeOf, GOODBYE, multiline, replyOf } from './replies.js';
@@ -120,14 +120,13 @@ export class SmtpSession {
   }
 
   async #answer(line: string): Promise<string | null> {
-    const command = commandOf(line);
-    const { verb, argument } = command;
+    const { verb, argument } = commandOf(line);
     if (isOfHttp(line)) return this.#refuse(GOODBYE.foreign);
     if (this.#wire.isAhead && LAST_OF_GROUP.includes(verb)) return this.#refuse(GOODBYE.ahead);
     switch (verb) {
       case 'EHLO':
       case 'HELO':
-        return this.#hello(command);
+        return this.#hello(verb);
       case 'STARTTLS':
         return argument === '' ? await this.#startTls() : '501 5.5.4 STARTTLS takes no argument';
       case 'AUTH':
@@ -156,9 +155,9 @@ export class SmtpSession {
     }
   }
 
-  #hello({ verb, argument }: ClientCommand): string {
+  /** Nobody needs the client's name, and devices leave it out. */
+  #hello(verb: 'EHLO' | 'HELO'): string {
     const { name, limitBytes, secrets } = this.#parts;
-    if (argument === '') return '501 5.5.4 The name of the client is missing';
     this.#isGreeted = true;
     this.#envelope.reset();
     if (verb === 'HELO') return `250 ${name()}`;
