@@ -77,6 +77,9 @@ function repairBy({ settings, mayBeFrom, isOfThisDevice, hostname }: MailDoorPar
   };
 }
 
+const LF = 10;
+const CR = 13;
+
 /** One mail, from its first octet until it is accepted or discarded. */
 export class StoredMail implements MailIntake {
   readonly #terms: MailTerms;
@@ -86,6 +89,8 @@ export class StoredMail implements MailIntake {
   readonly #reader: ReadyMadeReader;
   #file: IncomingFile | null = null;
   #octets = 0;
+  /** Nothing but line ends has come. */
+  #isEmpty = true;
   #work: Promise<void> | void = undefined;
 
   constructor(terms: MailTerms, parts: MailDoorParts, upload: Upload, accept: AcceptMail) {
@@ -103,6 +108,7 @@ export class StoredMail implements MailIntake {
   write(bytes: Buffer): Promise<void> | void {
     this.#octets += bytes.length;
     checkOctetsOf(this.#octets, this.#parts);
+    if (this.#isEmpty) this.#isEmpty = bytes.every((byte) => byte === CR || byte === LF);
     const octets = this.#reader.push(bytes);
     if (octets.length > 0) this.#work = this.#store(octets);
     return this.#work;
@@ -119,6 +125,8 @@ export class StoredMail implements MailIntake {
   }
 
   async finish(): Promise<readonly string[]> {
+    // A program that wrote nothing into its pipe has failed, and its caller must learn that.
+    if (this.#isEmpty) throw badMail('body', 'it is empty');
     const { bytes, ...mail } = this.#reader.end();
     const recipients = recipientsFor(this.#terms, mail.head, this.#parts);
     const file = this.#file ?? (await this.#begin());
@@ -168,7 +176,7 @@ function recipientsFor(
 }
 
 /** The error for one fault of a mail: in its recipients (`to`), or in its `body`. */
-export function badMail(pointer: 'to' | 'body', detail: string): FieldpostError {
+function badMail(pointer: 'to' | 'body', detail: string): FieldpostError {
   return new FieldpostError('invalid', `The mail cannot be taken: ${detail}`, {
     faults: [{ pointer, detail }],
   });

@@ -147,6 +147,21 @@ t.test('clients of this device', options, async (t) => {
     t.match(stored, 'Return-Path: <device@field.example>', 'a sender that relays take');
   });
 
+  t.test('a client without a name: smtplib with an empty local_hostname', async (t) => {
+    const nameless = PYTHON.replace('port)', "port, '')");
+    const args = ['-c', nameless, String(port), '', TOKEN];
+    await feed('/usr/bin/python3', args, mailOf('nameless python'));
+    await arrived(t, postfix.mail, 'nameless python');
+  });
+
+  t.test('an empty mail, by curl and smtplib', async (t) => {
+    const envelope = ['--mail-from', 'client@field.example', '--mail-rcpt', 'jan@post.example'];
+    const path = join(t.testdir({ empty: '' }), 'empty');
+    const sent = feed('/usr/bin/curl', ['-vsS', `smtp://127.0.0.1:${port}/me`, ...envelope, '-T', path]);
+    await t.rejects(sent, /554 5\.6\.0 .*it is empty/);
+    await t.rejects(SENDERS.python?.({ port, ca: null }, '', '') as Promise<unknown>, /554.*it is empty/s);
+  });
+
   t.test('curl --crlf with a file whose lines end in CR LF already', async (t) => {
     const envelope = ['--mail-from', 'client@field.example', '--mail-rcpt', 'jan@post.example'];
     const path = join(t.testdir(), 'mail');

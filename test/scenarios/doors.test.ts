@@ -37,11 +37,13 @@ function sendmail({ port }: DaemonProcess, args: readonly string[], input: strin
   return `exit ${status}`;
 }
 
+const smtpPort = ({ lines }: DaemonProcess) =>
+  Number(lines.map((line) => /started .*smtp=[^ ]*?:(\d+)/.exec(line)?.[1]).find(Boolean));
+
 const smtp = (daemon: DaemonProcess, to: string) => smtpMail(daemon, to, 'Subject: x\r\n\r\nhi\r\n');
 
 async function smtpMail(daemon: DaemonProcess, to: string, mail: string): Promise<string> {
-  const port = daemon.lines.map((line) => /started .*smtp=[^ ]*?:(\d+)/.exec(line)?.[1]).find(Boolean);
-  const client = new Client(connect({ port: Number(port), host: '127.0.0.1' }));
+  const client = new Client(connect({ port: smtpPort(daemon), host: '127.0.0.1' }));
   try {
     await client.hear();
     await client.ask('EHLO logger');
@@ -153,6 +155,40 @@ t.test('a bare CR in the header section makes no header, and no recipient', need
     t.same(to, [KEEPER], `${name}: the envelope`);
     t.match(String(content), 'Subject: hello Bcc: evil@example.net\r\n', `${name}: the header`);
     t.ok(content?.toString().endsWith('\r\n\r\none\r\ntwo\r\n'), `${name}: the text`);
+  }
+});
+
+t.test('an empty mail is refused at every door', needsProgram, async (t) => {
+  const daemon = await start(t, {});
+  for (const mail of ['', '\r\n', '\r\n\n\r\r\n'])
+    for (const [name, door] of Object.entries(WHOLE)) {
+      const answer = await door(daemon, mail);
+      t.ok([422, '554', 'exit 65'].includes(answer), `${name}: ${answer} for ${JSON.stringify(mail)}`);
+    }
+  t.same((await daemon.api('messages')).json.messages, []);
+  for (const [name, door] of Object.entries(WHOLE))
+    t.ok(TAKEN.includes(await door(daemon, `To: ${KEEPER}\r\n\r\n`)), `${name}: a mail without a text`);
+});
+
+t.test('commands as cameras, RAID controllers and UPSs write them', needsProgram, async (t) => {
+  await using relay = await fakeRelay();
+  const daemon = await start(t, { FIELDPOST_RELAY: relay.url, FIELDPOST_FROM_ALLOWED: '@fleet.example' });
+  const dialogues = [
+    ['HELO', 'MAIL FROM: cam@fleet.example', 'RCPT TO: a@example.com'],
+    ['EHLO', 'MAIL FROM:cam@fleet.example SIZE=100', 'RCPT TO:a@example.com'],
+    ['HELO ', 'MAIL FROM : <cam@fleet.example>', 'RCPT TO : <a@example.com>'],
+    ['EHLO cam', 'mail from :cam@fleet.example', 'rcpt to:  <a@example.com>'],
+  ];
+  for (const [count, lines] of dialogues.entries()) {
+    const client = new Client(connect({ port: smtpPort(daemon), host: '127.0.0.1' }));
+    await client.hear();
+    for (const line of lines) t.match(await client.ask(line), /^250/, line);
+    t.match(await client.ask('DATA'), /^354/);
+    t.match(await client.ask('Subject: x\r\n\r\nhi\r\n.'), /^250/);
+    client.socket.destroy();
+    await relay.arrived(count + 1);
+    const { from, to } = relay.mails[count] ?? {};
+    t.same([from, to], ['cam@fleet.example', ['a@example.com']], String(lines));
   }
 });
 
