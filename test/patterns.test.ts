@@ -29,6 +29,8 @@ const BUILT: Readonly<Record<string, RegExp>> = {
     /mailbox|inbox|\buser\b|\b(?:daily|days?|24.?h\w*)\b|\b(?:hour\w*|minutes?)\b|\b(?:total|months?|account)\b|quota/i,
   '`${WORD.source}(?:[ \\\\t]+${WORD.source})*`': new RegExp(`${WORD}(?:[ \\t]+${WORD})*`, 'g'),
   WORD: new RegExp(WORD, 'g'),
+  '`(?<![\\\\p{L}\\\\p{N}_.-])${word}(?![\\\\p{L}\\\\p{N}_-]|\\\\.[\\\\p{L}\\\\p{N}])`':
+    /(?<![\p{L}\p{N}_.-])pump-3(?![\p{L}\p{N}_-]|\.[\p{L}\p{N}])/gu,
   '`^\\\\s*(?:\\\\*|${TAG}(?:\\\\s*,\\\\s*${TAG})*)\\\\s*$`': new RegExp(
     `^\\s*(?:\\*|${TAG}(?:\\s*,\\s*${TAG})*)\\s*$`,
   ),

@@ -71,7 +71,7 @@ async function reportOf(input: CommandInput, given: CommandContext): Promise<str
   standIns.learn(privateTexts(parsed, env, context.read));
   const call = await reachable(env, context);
   if ('config' in parsed && parsed.config.from !== null) standIns.learnNames([parsed.config.from.name]);
-  if (typeof call !== 'string') standIns.learnNames(await namesOf(call, standIns));
+  if (typeof call !== 'string') standIns.learnPeople(await namesOf(call, standIns));
   const hidden = (lines: readonly string[]) => lines.map((line) => standIns.text(line));
   const away = typeof call === 'string' ? hidden([call]) : null;
   const sections: [title: string, lines: readonly string[]][] = [

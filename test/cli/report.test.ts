@@ -248,6 +248,58 @@ t.test('a password in the URL of a file is hidden where somebody repeats it', as
   t.notMatch(out, /queue(?:@|%40)/);
 });
 
+t.test(
+  "the device's id is shown, and words of the sender's display name stay where others use them",
+  async (t) => {
+    const names = ['Pump Relay', 'Gateway', 'Queue'];
+    for (const id of [
+      'Pump-3',
+      'pump-3.farm.example',
+      '004912345678',
+      'serial:0123456789abcdef0123456789',
+      '10.0.0.7',
+    ]) {
+      for (const name of names) {
+        const { code, out } = await fieldpost(['report'], {
+          env: {
+            FIELDPOST_FROM: `${name} <${id.replaceAll(':', '')}@mail.example>`,
+            FIELDPOST_RELAY: `smtp://${id.replaceAll(':', '%3A')}@pump.relay.example`,
+            FIELDPOST_RELAY_PASSWORD_FILE: '/pw',
+            FIELDPOST_CLOUD: 'https://cloud.example',
+            FIELDPOST_DEVICE_ID: id,
+            FIELDPOST_CLOUD_KEY_FILE: '/pw',
+            FIELDPOST_STATE_DIR: '/state',
+            FIELDPOST_LISTEN: '127.0.0.1:1',
+          },
+          files: { '/pw': `${id}-hunter2\n` },
+          outputOf: async () =>
+            [
+              `${LINE}Pump Gateway: Relay failing, Queue full device=${id}`,
+              `${LINE}device ${id}. "${id}" by ${id}.own.example or ${id.replaceAll(':', '')}@mail.example, ${id}-hunter2`,
+            ].join('\n'),
+        });
+        t.equal(code, 0);
+        t.match(out, `  FIELDPOST_DEVICE_ID=${id}\n`);
+        t.match(out, `Pump Gateway: Relay failing, Queue full device=${id}\n`);
+        t.match(out, `device ${id}. "${id}" by `);
+        t.notMatch(out, /hunter2|mail\.example|own\.example/);
+      }
+    }
+  },
+);
+
+t.test('an ordinary word in the name of somebody in the address book stays', async (t) => {
+  const standIns = new StandIns(['relay.jansen.example'], 'jansen-7');
+  standIns.learnPeople(['Ann Jansen', 'Mail Service', 'Art']);
+  t.equal(
+    standIns.text(
+      'Ann Jansen of relay.jansen.example, device jansen-7: mail Service, Jansen; Article of Art',
+    ),
+    '(hidden) of relay.jansen.example, device jansen-7: mail Service, (hidden); Article of (hidden)',
+  );
+  t.equal(standIns.text('call +31 6 1234 5678'), 'call number1');
+});
+
 t.test('a stand-in is the same wherever an address stands', async (t) => {
   const standIns = new StandIns([MAIL_HOST]);
   t.equal(standIns.recipient('John@x.example'), 'address1');

@@ -29,13 +29,17 @@ const PRIVATE_KEYS: readonly string[] = [
 /** Those that a relay may repeat, or a log line. */
 const ACCOUNT_KEYS: readonly string[] = ['FIELDPOST_RELAY_USER', 'FIELDPOST_RELAY_OAUTH_CLIENT_ID'];
 
-/** The stand-ins of a report with these settings: it may show the hosts that they name. */
+/** The stand-ins of a report with these settings: it may show the hosts that they name, and the device's id. */
 export function standInsFor(parsed: ParsedConfig, env: Environment): StandIns {
-  if ('problems' in parsed) return new StandIns(hostsIn(env.FIELDPOST_RELAY ?? ''));
+  if ('problems' in parsed) {
+    const isBad = parsed.problems.some(({ key }) => key === 'FIELDPOST_DEVICE_ID');
+    const id = isBad ? '' : env.FIELDPOST_DEVICE_ID?.trim();
+    return new StandIns(hostsIn(env.FIELDPOST_RELAY ?? ''), id);
+  }
   const { relays, cloud, cloudProxy, relayTokenUrl } = parsed.config;
   const urls = [cloud?.url, relayTokenUrl].flatMap((url) => (url ? hostsIn(url) : []));
   const proxy = cloudProxy === null || cloudProxy === 'none' ? [] : [cloudProxy.host];
-  return new StandIns([...relays.map(({ host }) => host), ...urls, ...proxy]);
+  return new StandIns([...relays.map(({ host }) => host), ...urls, ...proxy], parsed.config.deviceId ?? '');
 }
 
 /** The hosts of the URLs in a text that may have a fault. */

@@ -8,7 +8,7 @@ any are as at attachment attempt attempts auth authenticated authentication auth
 bind blacklist blacklisted block blocked bounce broke broken but by bytes cannot certificate channel check closed cloud code
 command commands complete completed configured connect connection content could credentials daemon data day days deferred
 delayed deliver delivered delivery denied device disabled disk dkim dmarc dns does domain down during error exceed exceeded
-exceeds exist exists expired failed failing fails failure fault file files firewall for forbidden found from full gave
+exceeds exist exists expired failed failing fails failure fault fieldpost file files firewall for forbidden found from full gave
 gateway get give given go goes greylist greylisted greylisting had has have header headers helo hold host hours id if in
 incoming incorrect insufficient internal invalid ip is issue it its key known large last later leads less limit limited
 limits line link list listed listens local lock login long lookup lost mail mailbox malformed many matches maximum may

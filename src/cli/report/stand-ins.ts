@@ -7,6 +7,8 @@ import { isReplyWord } from './reply-words.js';
 const HIDDEN = '(hidden)';
 /** What is shorter stands in any text. */
 const PRIVATE_CHARS_MIN = 3;
+/** Stands for the device's id until all patterns are through: to them an id may look like a number, a host or a token. */
+const ID_MARK = '\uE000';
 
 /** A reply of a relay within a text: its code begins the text, or follows a colon. */
 const REPLY = /(?:^|: |")[245]\d\d[ -]/;
@@ -35,15 +37,23 @@ export class StandIns {
   /** Private texts, the longest first: a part must not be replaced within a longer one. */
   #private: (readonly [text: string, instead: string])[] = [];
   readonly #names = new Set<string>();
+  readonly #id: string;
+  /** The id where it stands alone: not within a longer word, an address or the name of a host. */
+  readonly #idAlone: RegExp;
 
-  /** `kept`: hosts that a report may show, those of the settings. */
-  constructor(kept: Iterable<string>) {
-    this.#kept = new Set([...kept, 'localhost', '127.0.0.1', '::1', '0.0.0.0', '::'].map(lower));
+  /** `kept`: hosts that a report may show, those of the settings. `id`: the device's, which is shown, too; or empty. */
+  constructor(kept: Iterable<string>, id = '') {
+    this.#kept = new Set([...kept, id, 'localhost', '127.0.0.1', '::1', '0.0.0.0', '::'].map(lower));
+    this.#id = id;
+    const word = id.replaceAll('.', '\\.');
+    this.#idAlone = new RegExp(`(?<![\\p{L}\\p{N}_.-])${word}(?![\\p{L}\\p{N}_-]|\\.[\\p{L}\\p{N}])`, 'gu');
+    // A short number stands in many a phone number.
+    if (/\p{L}|\d{9}/u.test(id)) this.#private = [[id, ID_MARK]];
   }
 
   /** From now on these texts are hidden wherever they stand. */
   learn(texts: Iterable<string>): void {
-    this.#learn([...texts].map((text) => [text, HIDDEN]));
+    this.#learn([...texts].filter((text) => text !== this.#id).map((text) => [text, HIDDEN]));
   }
 
   /** From now on these destinations are replaced with their stand-ins wherever they stand. */
@@ -56,13 +66,16 @@ export class StandIns {
     this.#private = [...all].sort(([a], [b]) => b.length - a.length);
   }
 
-  /** The same for names, and for each word of one that stands alone. */
+  /** The same for names of several words. An ordinary word may be a part of one: alone it stays. */
   learnNames(names: Iterable<string>): void {
-    for (const name of names) {
-      this.learn([name]);
-      for (const word of name.split(/[^\p{L}\p{N}]+/u))
-        if (word.length >= PRIVATE_CHARS_MIN) this.#names.add(word);
-    }
+    this.learn([...names].filter((name) => wordsIn(name).length > 1));
+  }
+
+  /** The same for names of people, and for each word of one that stands alone and is not usual in a report. */
+  learnPeople(names: readonly string[]): void {
+    this.learnNames(names);
+    for (const word of names.flatMap(wordsIn))
+      if (word.length >= PRIVATE_CHARS_MIN && !isReplyWord(word)) this.#names.add(word);
   }
 
   /** The stand-in of a message's destination. */
@@ -134,7 +147,8 @@ export class StandIns {
       .replace(IPV6, (found) => (this.#kept.has(lower(found)) ? found : this.#standIn('ip', lower(found))))
       .replace(PHONE, (found) => this.#standIn('number', found.replace(/\D/g, '')))
       .replace(TOKEN, HIDDEN)
-      .replace(HOME, `$1${HIDDEN}`);
+      .replace(HOME, `$1${HIDDEN}`)
+      .replaceAll(ID_MARK, this.#id);
   }
 
   /** The part of a URL behind its scheme: without a login, and without a path, which may be a secret, too. */
@@ -150,8 +164,13 @@ export class StandIns {
   #withoutPrivate(text: string): string {
     let shown = text;
     for (const [one, instead] of this.#private)
-      if (shown.includes(one)) shown = shown.replaceAll(one, () => instead);
-    return shown.replace(/[\p{L}\p{N}]+/gu, (word) => (this.#names.has(word) ? HIDDEN : word));
+      if (shown.includes(one))
+        shown = shown.replaceAll(one === this.#id ? this.#idAlone : one, () => instead);
+    return shown.replace(/[\p{L}\p{N}]+(?:[.-][\p{L}\p{N}]+)*/gu, (text) =>
+      this.#kept.has(lower(text))
+        ? text
+        : text.replace(/[\p{L}\p{N}]+/gu, (word) => (this.#names.has(word) ? HIDDEN : word)),
+    );
   }
 
   #standIn(kind: string, value: string): string {
@@ -162,6 +181,10 @@ export class StandIns {
     this.#byValue.set(`${kind} ${value}`, `${kind}${count}`);
     return `${kind}${count}`;
   }
+}
+
+function wordsIn(name: string): string[] {
+  return name.split(/[^\p{L}\p{N}]+/u).filter((word) => word !== '');
 }
 
 function lower(text: string): string {
