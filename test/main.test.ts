@@ -285,6 +285,31 @@ t.test(
   },
 );
 
+t.test('the last good settings take their secrets from the present env file', options, async (t) => {
+  await using relay = await fakeRelay({}, { user: 'pump', password: 'hunter2' });
+  const FIELDPOST_STATE_DIR = t.testdir({ env: '' });
+  const file = `${FIELDPOST_STATE_DIR}/env`;
+  const good = [
+    `FIELDPOST_RELAY=smtp://pump@127.0.0.1:${relay.port}?tls=never`,
+    'FIELDPOST_RELAY_PASSWORD=hunter2',
+  ].join('\n');
+  const start = () => startIn(t, { FIELDPOST_STATE_DIR }, ['run', '--env-file', file]);
+  writeFileSync(file, good);
+  t.equal(await (await start()).end('SIGTERM'), 0);
+  const kept = readFileSync(`${FIELDPOST_STATE_DIR}/settings.json`, 'utf8');
+  t.match(kept, /smtp:/);
+  t.notMatch(kept, /hunter2/);
+  for (const fault of ['FIELDPOST_HISTORY=x', 'no assignment']) {
+    writeFileSync(file, `${good.replace('smtp:', 'smtp:/')}\n${fault}`);
+    const daemon = await start();
+    t.match(daemon.lines.join('\n'), /error settings refused reason=.*last good settings/);
+    const before = relay.mails.length;
+    t.equal((await post(daemon.port, 1)).status, 202);
+    while (relay.mails.length === before) await new Promise((resolve) => setImmediate(resolve));
+    t.equal(await daemon.end('SIGTERM'), 0);
+  }
+});
+
 t.test('a request in progress is answered before the end', options, async (t) => {
   const daemon = await startIn(t, { FIELDPOST_STATE_DIR: t.testdir() });
   const body = JSON.stringify([{ type: 1, destination: 'john@example.com', subject: 'late' }]);

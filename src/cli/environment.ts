@@ -38,7 +38,11 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     if (error.exitCode === EXIT.noPermission) closed = error;
-    else fault = error.message;
+    else {
+      fault = error.message;
+      // The last good settings may need a secret of a good line.
+      file = goodLines(envFile, context);
+    }
   }
   // systemd has copied the files' settings into the environment: after a reload those that left the files must be gone.
   const others = Object.fromEntries(
@@ -142,11 +146,15 @@ export function hasOwnSettings(env: Environment): boolean {
  * The environment with what can be used of the env file `path`, or of those of the service: systemd ignores bad lines, too.
  */
 export function lenientEnvironment(path: string | null, context: CommandContext): Environment {
-  if (path === null) return { ...context.env, ...serviceFiles(context).values };
+  return { ...context.env, ...goodLines(path, context) };
+}
+
+function goodLines(path: string | null, context: CommandContext): Environment {
+  if (path === null) return serviceFiles(context).values;
   try {
-    return { ...context.env, ...parseEnvFile(context.read(path)).values };
+    return parseEnvFile(context.read(path)).values;
   } catch {
-    return context.env;
+    return {};
   }
 }
 

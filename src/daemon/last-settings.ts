@@ -2,13 +2,16 @@
  * The last settings with which the daemon ran, kept in the state directory. A start falls back on them if the present
  * settings cannot be used: a typing error must not stop a device that no technician can reach.
  *
- * `settings.json` is a sealed file of `{"version", "settings": {key: value}}`: the FIELDPOST_ keys as they were given,
- * without secrets from files or credentials.
+ * `settings.json` is a sealed file of `{"version", "settings": {key: value}}`: the FIELDPOST_ keys as they were given. The
+ * value of a secret is left out: it is null, and a start that falls back takes it from its own environment. An earlier
+ * program takes no file with a null: it would open its API without the token.
  */
 import { join } from 'node:path';
+import { ROWS, SECRET_BY_KEY } from '../config/settings.js';
+import { secretPath } from '../config/values.js';
 import { type Environment, formatProblem, type ParsedConfig } from '../config.js';
 import { wordsOf } from '../errors.js';
-import { isJsonObject } from '../json.js';
+import { isJsonObject, shapeOf } from '../json.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
 import type { Log } from '../system/log.js';
@@ -30,11 +33,14 @@ interface LastSettingsOptions {
   readonly version: string;
 }
 
+/** Null: a secret. */
+type Kept = Readonly<Record<string, string | null>>;
+
 /** The kept settings of one state directory. */
 export class LastSettings {
   readonly #options: LastSettingsOptions;
   readonly #path: string;
-  #kept: Readonly<Record<string, string>> | null = null;
+  #kept: Kept | null = null;
 
   /** Reads the kept settings. A file that cannot be read counts as none, and is logged. */
   static async open(options: LastSettingsOptions): Promise<LastSettings> {
@@ -63,19 +69,21 @@ export class LastSettings {
     if ('problems' in found) problems.push(...found.problems.map(formatProblem));
     else if (fault === null) return { parsed: found, env, refused: null };
     if (!mayFallBack || this.#kept === null) return { problems };
-    const before = { ...withoutSettings(env), ...this.#kept };
+    const before = { ...withoutSettings(env), ...withoutNulls(this.#kept), ...this.#secretsIn(env) };
     const parsed = this.parse(before);
-    if (!('problems' in parsed)) return { parsed, env: before, refused: problems.join('; ') };
-    const words = parsed.problems.map(formatProblem).join('; ');
+    const missing = 'problems' in parsed ? parsed.problems.map(formatProblem) : this.#missing(parsed);
+    if (!('problems' in parsed) && missing.length === 0)
+      return { parsed, env: before, refused: problems.join('; ') };
+    const words = missing.join('; ');
     return { problems: [...problems, `the last good settings cannot be used either: ${words}`] };
   }
 
   /** Keeps `env`, with which the daemon runs now. A failure is logged. */
   async keep(env: Environment): Promise<void> {
     if (!this.#options.keeps) return;
-    const settings: Record<string, string> = {};
+    const settings: Record<string, string | null> = {};
     for (const [key, value] of Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1)))
-      if (isSetting(key) && value !== undefined) settings[key] = value;
+      if (isSetting(key) && value?.trim()) settings[key] = mayBeSecret(key, value) ? null : value;
     // Spare the flash: a start with the same settings writes nothing.
     if (JSON.stringify(settings) === JSON.stringify(this.#kept)) return;
     try {
@@ -85,6 +93,19 @@ export class LastSettings {
     } catch (error) {
       this.#notKept(wordsOf(error));
     }
+  }
+
+  /** What `env` gives for the secrets that were left out: in the key itself, or in a file. */
+  #secretsIn(env: Environment): Environment {
+    const keys = Object.keys(this.#kept ?? {}).filter((key) => this.#kept?.[key] === null);
+    const names = keys.flatMap((key) => [key, `${key}_FILE`]).filter((name) => env[name] !== undefined);
+    return Object.fromEntries(names.map((name) => [name, env[name]]));
+  }
+
+  /** A problem for each secret that the kept settings had, and that is nowhere now: a token must not fall away. */
+  #missing({ config }: Good): string[] {
+    const gone = ROWS.filter(([member, { key }]) => this.#kept?.[key] === null && config[member] === null);
+    return gone.map(([, { key }]) => `${key}: it was set, a secret is not kept, and it is not set now`);
   }
 
   async #read(): Promise<void> {
@@ -106,15 +127,30 @@ function isSetting(key: string): boolean {
   return key.startsWith('FIELDPOST_');
 }
 
+/** True if the value is a secret itself, or that of a key that this version does not know. A path is none. */
+function mayBeSecret(key: string, value: string): boolean {
+  const row = ROWS.find(([, row]) => row.key === key)?.[1];
+  if (row === undefined) return !SECRET_BY_KEY.has(key);
+  const { isSecret, credential, file, kind } = row;
+  if (!isSecret || kind === secretPath || (file !== null && credential === null)) return false;
+  return kind.hides?.(kind.parse(value.trim())) ?? true;
+}
+
 function withoutSettings(env: Environment): Environment {
   return Object.fromEntries(Object.entries(env).filter(([key]) => !isSetting(key)));
 }
 
-/** The settings in the file's document; null if it has another shape. */
-function settingsIn(document: unknown): Readonly<Record<string, string>> | null {
-  const { settings } = isJsonObject(document) ? document : {};
-  if (!isJsonObject(settings)) return null;
-  const entries = Object.entries(settings);
-  const isGood = entries.every(([key, value]) => isSetting(key) && typeof value === 'string');
-  return isGood ? (settings as Record<string, string>) : null;
+function withoutNulls(kept: Kept): Environment {
+  return Object.fromEntries(Object.entries(kept).map(([key, value]) => [key, value ?? undefined]));
+}
+
+const isKept = shapeOf({ settings: (value) => isJsonObject(value) && Object.entries(value).every(isEntry) });
+const isEntry = ([key, value]: [string, unknown]) =>
+  isSetting(key) && (value === null || typeof value === 'string');
+
+/** The settings in the file's document; null if it has another shape. Earlier programs kept keys without a value, too. */
+function settingsIn(document: unknown): Kept | null {
+  if (!isKept(document)) return null;
+  const { settings } = document as { settings: Kept };
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== ''));
 }

@@ -1,12 +1,19 @@
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { type Environment, parseConfig } from '../../src/config.js';
 import { LastSettings } from '../../src/daemon/last-settings.js';
+import { writeSealed } from '../../src/store/sealed.js';
 import type { Disk } from '../../src/system/disk.js';
 import { systemDisk } from '../../src/system/disk.js';
 import { keptLog } from '../support/system.js';
 
 const parse = (env: Environment, accepted: ReadonlySet<string>) =>
-  parseConfig(env, () => '', { hostname: 'pump-3' }, accepted);
+  parseConfig(
+    env,
+    (path) => (path === '/auth' ? 'Bearer abc' : 'of-the-file-0123456789'),
+    { hostname: 'pump-3' },
+    accepted,
+  );
 
 /** The kept settings of `directory`, and what is logged about them. */
 async function open(directory: string, { disk = systemDisk(), keeps = true } = {}) {
@@ -63,6 +70,73 @@ t.test('a service that keeps no settings reads those of the daemon', async (t) =
   await reader.keep({});
   for (const last of [reader, (await open(directory)).last])
     t.match(last.parse({ FIELDPOST_OF_TOMORROW: '2' }), { warnings: [/FIELDPOST_OF_TOMORROW/] });
+});
+
+t.test('a secret is not kept: a fallback takes it from the present environment', async (t) => {
+  const directory = t.testdir();
+  const file = { FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE: '/auth' };
+  const plain = {
+    ...file,
+    FIELDPOST_RELAY: 'smtp://pump@relay.example',
+    FIELDPOST_CLOUD_PROXY: 'http://proxy.example:3128',
+    FIELDPOST_SMTP_LISTEN: '127.0.0.1:2525',
+  };
+  const secrets = {
+    FIELDPOST_RELAY_PASSWORD: 'hunter2-of-relay',
+    FIELDPOST_API_TOKEN: 'hunter2-of-the-door',
+    FIELDPOST_OF_TOMORROW: 'hunter2-of-tomorrow',
+    FIELDPOST_CLOUD_SERVER_WEBHOOK: 'https://hook.example/hunter2',
+  };
+  await (await open(directory)).last.keep({ ...plain, ...secrets });
+  const written = readFileSync(`${directory}/settings.json`, 'utf8');
+  t.notMatch(written, /hunter2/);
+  for (const [key, value] of Object.entries(plain)) t.match(written, `"${key}":"${value}"`);
+  for (const key of Object.keys(secrets))
+    t.match(
+      written,
+      `"${key}":null`,
+      'an earlier program takes no such file: it would open its API without the token',
+    );
+
+  const { last } = await open(directory);
+  const bad = { FIELDPOST_HISTORY: 'x' };
+  const taken = last.choose({ ...secrets, ...bad }, null, true);
+  t.match(taken, {
+    refused: /HISTORY/,
+    parsed: {
+      config: { relayPassword: 'hunter2-of-relay', apiToken: 'hunter2-of-the-door' },
+      warnings: [/OF_TOMORROW is not known/],
+    },
+    env: secrets,
+  });
+  const { FIELDPOST_API_TOKEN, ...rest } = secrets;
+  const ofFile = last.choose({ ...rest, ...bad, FIELDPOST_API_TOKEN_FILE: '/token' }, null, true);
+  t.match(ofFile, { refused: /HISTORY/, env: { FIELDPOST_API_TOKEN_FILE: '/token' } });
+  t.match(
+    last.choose({ ...rest, ...bad }, null, true),
+    { problems: [/HISTORY/, /cannot be used either: FIELDPOST_API_TOKEN: it was set/] },
+    'no door opens because its token is gone',
+  );
+  t.match(last.choose(bad, null, true), { problems: [/HISTORY/, /no password/] });
+});
+
+t.test('a key without a value in the file of an earlier program is no secret that is missing', async (t) => {
+  const directory = t.testdir();
+  const settings = {
+    FIELDPOST_CLOUD: '',
+    FIELDPOST_LOCAL_MAIL: '',
+    FIELDPOST_RELAY_USER: '',
+    FIELDPOST_MAX_BATCH: '2',
+  };
+  await writeSealed(systemDisk(), `${directory}/settings.json`, { version: '0.1.0', settings });
+  const { last, said } = await open(directory);
+  const chosen = last.choose(
+    { FIELDPOST_MAX_BATCH: 'many', FIELDPOST_LOCAL_MAIL: 'nobody here' },
+    null,
+    true,
+  );
+  t.match(chosen, { refused: /many/, parsed: { config: { maxBatch: 2, localMail: null } } });
+  t.same(said, []);
 });
 
 t.test('the same settings are not written again', async (t) => {
