@@ -6,6 +6,7 @@ import { hostname, tmpdir, totalmem } from 'node:os';
 import about from '../package.json' with { type: 'json' };
 import { runCommand, wordsOfCall } from './cli/cli.js';
 import { EXIT, type ServiceName, type Settings } from './cli/command.js';
+import { STATE_DIRECTORY } from './cli/environment.js';
 import { addressOf } from './config/endpoints.js';
 import {
   type Config,
@@ -137,6 +138,11 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
     log.error('cannot start', { reason: wordsOf(error), hint: STATE_DIR_HINT });
     return EXIT.inputOutput;
   }
+}
+
+/** True in fieldpost.service. A daemon in another unit has another state directory, and settings of its own. */
+function isServiceUnit({ SYSTEMD_EXEC_PID: pid, STATE_DIRECTORY: directories = '' }: Environment): boolean {
+  return pid === String(process.pid) && directories.split(':').includes(STATE_DIRECTORY);
 }
 
 function parse(env: Environment, accepted: ReadonlySet<string>) {
@@ -287,7 +293,7 @@ async function main(): Promise<never> {
       const connect = createConnect({ clock });
       return tryRelay(relay, { ...trial, clock, connect, tokens, hostname, version, id });
     },
-    isUnit: process.env.SYSTEMD_EXEC_PID === String(process.pid),
+    isUnit: isServiceUnit(process.env),
     serve,
   });
   // process.exit() drops output that a slow reader has not taken yet.

@@ -101,7 +101,7 @@ export interface CommandContext {
   readonly clock: Clock;
   /** True: the settings are those of the service on this device, and not of the environment or an env file. */
   readonly ofService?: boolean;
-  /** True if systemd has started this process and read the service's env files for it. */
+  /** True in fieldpost.service: systemd has read the service's env files for it. */
   readonly isUnit: boolean;
   /** Speaks with a relay as delivery does; gives the fault that it has met, or null. */
   readonly tryRelay: (relay: RelayConfig, trial: Trial) => Promise<TrialFault | null>;

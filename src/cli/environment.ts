@@ -23,12 +23,14 @@ export const STATE_DIRECTORY = '/var/lib/fieldpost';
 
 /**
  * The settings of a service. systemd reads the env files when it starts the service. On a reload the service reads them
- * itself, so its user needs the permission.
+ * itself, so its user needs the permission. `ofDevice`: the service is the device's daemon. Any other unit, such as that of a
+ * cloud on the same machine, has its own settings.
  */
-export function settingsFor(envFile: string | null, context: CommandContext): Settings {
+export function settingsFor(envFile: string | null, ofDevice: boolean, context: CommandContext): Settings {
+  const isUnit = ofDevice && context.isUnit;
   const read = () => {
     if (envFile !== null) return readEnvFile(envFile, context);
-    return context.isUnit ? readServiceFiles(context) : {};
+    return isUnit ? readServiceFiles(context) : {};
   };
   let fault: string | null = null;
   let closed: CommandError | null = null;

@@ -32,7 +32,7 @@ ${DETAIL[name]}`,
     asksService: false,
     readsEnvFile: true,
     async run(input, context) {
-      return context.serve(name, settingsFor(textOption(input, 'env-file'), context));
+      return context.serve(name, settingsFor(textOption(input, 'env-file'), name === 'run', context));
     },
   };
 }

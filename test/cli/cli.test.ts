@@ -108,6 +108,12 @@ t.test('a service gets its settings, and can read them again', async (t) => {
     'the settings that systemd copied from the file are gone with it',
   );
   before();
+  for (const other of ['cloud', 'dev']) {
+    before();
+    const { seen } = await settingsOf([other], { env, files, isUnit: true }, after);
+    t.strictSame(seen, [other, env, env], 'a unit of another service has settings of its own');
+  }
+  before();
   const gone = await settingsOf(['run'], { env, files, isUnit: true }, () => delete files[SERVICE_FILE]);
   t.strictSame(gone.seen[2], { A: '1' }, 'no file is an empty one');
   const broken = await settingsOf(['run'], { env, files: { [SERVICE_FILE]: 'x' }, isUnit: true }, after);
