@@ -1,9 +1,14 @@
 /** Memory follows etcd: in every instance, after a compaction, and past values that cannot be read. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
+import { Mirror } from '../../src/cloud-server/etcd/mirror.js';
+import { EtcdError, type WatchListener } from '../../src/etcd/etcd.js';
 import { digest } from '../../src/http/bearer.js';
-import { CLOUD_GRACE_MS, FLEET_HISTORY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { CLOUD_GRACE_MS, FLEET_HISTORY_MS, FLEET_RETRY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { FakeClock } from '../support/clock.js';
 import { FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
+import { keptLog } from '../support/system.js';
 
 const seed = testSeed();
 t.comment(`FIELDPOST_TEST_SEED=${seed}`);
@@ -80,6 +85,37 @@ t.test('one instance compacts, each minute, what is older than FLEET_HISTORY_MS'
   t.ok(nowMs - keptMs >= FLEET_HISTORY_MS, 'what is younger stays');
   t.ok(nowMs - keptMs <= FLEET_HISTORY_MS + 3 * MINUTE_MS, 'what is older goes');
   await world.end();
+});
+
+t.test('a list that etcd refuses is tried again; an error of our own ends the program', async (t) => {
+  const clock = new FakeClock();
+  let listed = 0;
+  let end: (why: EtcdError) => void = () => undefined;
+  const etcd = {
+    async list() {
+      listed++;
+      if (listed === 2) throw new EtcdError('unavailable', 'no quorum');
+      if (listed === 3) throw new TypeError('a bug');
+      return 7;
+    },
+    watch(_prefix: string, _from: number, { ended }: WatchListener) {
+      end = ended;
+      return { close: () => undefined };
+    },
+  };
+  const { log } = keptLog();
+  const mirror = new Mirror({ etcd, clock, log, shelves: {}, stepped: () => undefined });
+  await mirror.open();
+  const thrown: unknown[] = [];
+  process.once('unhandledRejection', (reason) => thrown.push(reason));
+  end(new EtcdError('refused', 'compacted', { compactedRevision: 9 }));
+  await clock.advance(FLEET_RETRY_MS);
+  t.equal(listed, 2);
+  await clock.advance(FLEET_RETRY_MS);
+  await nextTurn();
+  t.match(thrown, [{ name: 'TypeError', message: 'a bug' }]);
+  await clock.advance(MINUTE_MS);
+  t.equal(listed, 3, 'it is not tried again');
 });
 
 t.test('a value that cannot be read counts as absent, is told, and stops nothing', async (t) => {

@@ -2,7 +2,7 @@
  * Keeps memory in step with etcd: lists all keys once, then follows one watch. Each kind of keys has a shelf. A watch that
  * ends is opened again where it ended; after a compaction everything is listed anew.
  */
-import type { Change, Etcd, EtcdError, KeyValue } from '../../etcd/etcd.js';
+import { type Change, type Etcd, EtcdError, type KeyValue } from '../../etcd/etcd.js';
 import { isJsonObject, type JsonObject } from '../../json.js';
 import { FLEET_RETRY_MS } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
@@ -93,7 +93,8 @@ export class Mirror {
     try {
       if (this.#revision === 0) await this.#list();
       this.#follow();
-    } catch {
+    } catch (error) {
+      if (!(error instanceof EtcdError)) throw error;
       // The instance's own tick notices that memory is old, and says why.
       this.#retrying.in(FLEET_RETRY_MS);
     }
