@@ -35,7 +35,7 @@ export async function openFileFleet(options: FileFleetOptions): Promise<FleetSto
   const { system, directory, delays, people, accept, tell } = options;
   const { disk, clock, log, randomBytes } = system;
   const documents = await Documents.open(disk, join(directory, 'documents'), log, people);
-  const keys = await FileKeys.open({ disk, directory, randomBytes, log });
+  const keys = await FileKeys.open({ disk, directory, randomBytes });
   await keepNames(disk, directory);
   const watch = await Watch.open({ disk, directory, clock, log, randomBytes, delays, tell });
   return {

@@ -6,7 +6,6 @@ import { busyOf, FieldpostError, wordsOf } from '../errors.js';
 import { isJsonObject } from '../json.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
-import type { Log, LogFields } from '../system/log.js';
 import type { DeviceKeys } from './fleet-store.js';
 import { drawKey, type KeyPair, keyOf, readKeys, withMade, writtenKeys } from './key-pair.js';
 
@@ -22,7 +21,6 @@ interface FileKeysOptions {
   readonly disk: Disk;
   readonly directory: string;
   readonly randomBytes: (count: number) => Uint8Array;
-  readonly log: Pick<Log, 'error'>;
 }
 
 /** All keys that were made, in memory and on the disk. */
@@ -34,11 +32,13 @@ export class FileKeys implements DeviceKeys {
   #changes: Change[] = [];
   #writing: Promise<void> | null = null;
 
-  /** Reads the keys in `directory`, which must exist. */
+  /**
+   * Reads the keys in `directory`, which must exist. Rejects with storage-damaged, and leaves the file as it is: as an empty
+   * one it would refuse every device, and people would hear that all of them are offline.
+   */
   static async open(options: FileKeysOptions): Promise<FileKeys> {
     const keys = new FileKeys(options);
-    const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
-    const found = await readSealed(options.disk, keys.#path, keysIn, tell);
+    const found = await readSealed(options.disk, keys.#path, keysIn, () => refuse(keys.#path));
     for (const [id, held] of found ?? []) keys.#held.set(id, held);
     return keys;
   }
@@ -117,6 +117,12 @@ export class FileKeys implements DeviceKeys {
     }
     this.#writing = null;
   }
+}
+
+function refuse(path: string): never {
+  throw new FieldpostError('storage-damaged', `The file ${path} with the keys of devices is damaged`, {
+    hint: 'put a copy of it back; or remove it, and make a new key for each device: POST /devices/ID/key',
+  });
 }
 
 function applyAll(changes: readonly Change[], held: Map<string, KeyPair>): void {

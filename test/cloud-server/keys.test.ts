@@ -2,13 +2,14 @@
 import t from 'tap';
 import { FileKeys } from '../../src/cloud-server/keys.js';
 import { digest } from '../../src/http/bearer.js';
+import { replace } from '../../src/store/replace.js';
+import { writeSealed } from '../../src/store/sealed.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
-import { drawn, keptLog } from '../support/system.js';
+import { drawn } from '../support/system.js';
 
 const DIRECTORY = '/var/lib';
 const PATH = `${DIRECTORY}/keys.json`;
 const ID = 'pump-3';
-const { log, lines } = keptLog();
 // All keys of a test are different, also after a restart.
 const { randomBytes } = drawn(1);
 
@@ -16,7 +17,7 @@ function newDisk(): FaultyDisk {
   return new FaultyDisk({ directories: [DIRECTORY] });
 }
 
-const open = (disk: FaultyDisk) => FileKeys.open({ disk, directory: DIRECTORY, randomBytes, log });
+const open = (disk: FaultyDisk) => FileKeys.open({ disk, directory: DIRECTORY, randomBytes });
 const opens = (keys: FileKeys, key: string, id = ID) => keys.opens(id, digest(key));
 
 /** Rejects with the power cut, too. */
@@ -162,13 +163,20 @@ t.test(
   },
 );
 
-t.test('a damaged file is kept aside and told', async (t) => {
-  const disk = newDisk();
-  await (await open(disk)).make(ID);
-  const file = await disk.open(PATH, 'update');
-  await file.write(Buffer.from('xxxxxxxx'), 0);
-  await file.close();
-  const keys = await open(disk);
-  t.notOk(keys.has(ID));
-  t.match(lines.join(''), /cloud file damaged path=\/var\/lib\/keys.json copy=\S+keys.json.damaged/);
-});
+t.test(
+  'a damaged file ends each start, and stays: as an empty one it would refuse all devices',
+  async (t) => {
+    const disk = newDisk();
+    const key = await (await open(disk)).make(ID);
+    const good = await disk.readWhole(PATH);
+    const bad = { code: 'storage-damaged', message: /\/var\/lib\/keys\.json .*damaged/, hint: /key/ };
+    for (const value of [{ [ID]: null }, { [ID]: { key: 7 } }]) {
+      await writeSealed(disk, PATH, value);
+      await t.rejects(open(disk), bad, 'a good checksum and no keys');
+    }
+    await replace(disk, PATH, Buffer.from(`xxxxxxxx${String(good).slice(8)}`));
+    for (const start of ['first', 'second']) await t.rejects(open(disk), bad, start);
+    await replace(disk, PATH, good ?? Buffer.alloc(0));
+    t.ok(opens(await open(disk), key), 'a copy of it was put back');
+  },
+);
