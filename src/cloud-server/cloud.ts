@@ -85,8 +85,9 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
   }
 }
 
-/** The check of the present keys. A reload replaces it. */
+/** The present keys file and the check of keys. A reload replaces both. */
 interface Access {
+  keysFile: Config['cloudServerKeys'];
   check: CheckKey;
 }
 
@@ -139,8 +140,9 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   });
   const isFleet = config.cloudServerStore !== null;
   const devicesMax = isFleet ? FLEET_DEVICES_MAX : CLOUD_DEVICES_MAX;
-  const devices = new Devices({ watch, documents, keys, clock, log, devicesMax });
-  const access = { check: createKeyCheck(config.cloudServerKeys, keys) };
+  const access = accessWith(config, keys);
+  const keysFile = () => access.keysFile;
+  const devices = new Devices({ watch, documents, keys, keysFile, clock, log, devicesMax });
   const calls = {
     ...{ documents, watch, devices, outbox, clock, store },
     heartbeatMs: Math.floor(config.cloudServerDelayMs / HEARTBEATS_PER_DELAY),
@@ -156,6 +158,10 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   };
   const http = createCloudHttp(calls, access, system);
   return { config, system, store, webhook, delivery, fleet, access, http };
+}
+
+function accessWith({ cloudServerKeys }: Config, made: FleetStore['keys']): Access {
+  return { keysFile: cloudServerKeys, check: createKeyCheck(cloudServerKeys, made) };
 }
 
 /** What a store of the fleet hands over to this instance. */
@@ -222,7 +228,7 @@ async function start(parts: Parts): Promise<Cloud> {
         member === 'logLevel' || (member === 'cloudServerKeys' && keysFollow) ? 'live' : 'restart',
       );
       held = { ...held, ...values };
-      access.check = createKeyCheck(held.cloudServerKeys, keys);
+      Object.assign(access, accessWith(held, keys));
       return { taken, waiting };
     },
     stop: () =>

@@ -1,10 +1,11 @@
 /**
- * All devices with a heartbeat, a document or a key that was made by a call. Limits their number, and lets the operator list
- * and remove them.
+ * All devices with a heartbeat, a document or a key. Limits the number of those that are more than a line of the keys file,
+ * and lets the operator list and remove them.
  */
 import { FieldpostError } from '../errors.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import { OPERATOR } from './access.js';
 import { type Device, type DeviceList, type DeviceQuery, fits, Lowest } from './device-list.js';
 import type { DeviceKeys, FleetDocuments, FleetWatch, Sighting } from './fleet-store.js';
 import { NO_STATUS, needsHelp } from './status.js';
@@ -17,6 +18,8 @@ interface DevicesOptions {
   readonly watch: Pick<FleetWatch, 'ids' | 'has' | 'sightings' | 'sighting' | 'forget'>;
   readonly documents: Pick<FleetDocuments, 'ids' | 'about' | 'remove'>;
   readonly keys: Pick<DeviceKeys, 'ids' | 'has' | 'make' | 'remove'>;
+  /** The present keys file; null: there is none. */
+  readonly keysFile: () => ReadonlyMap<string, unknown> | null;
   readonly clock: Pick<Clock, 'after'>;
   readonly log: Pick<Log, 'info' | 'warn'>;
   readonly devicesMax: number;
@@ -64,7 +67,7 @@ export class Devices {
   }
 
   /**
-   * Forgets a device, its document and the keys that were made for it. Resolves when the removal is on the disk. Throws
+   * Forgets a device, its document and the keys that were made for it. Its line in the keys file stays. Resolves when the removal is on the disk. Throws
    * not-found, storage-failed, busy.
    */
   async remove(id: string): Promise<void> {
@@ -80,7 +83,8 @@ export class Devices {
 
   /** One device. Throws not-found. */
   get(id: string): Device {
-    if (!this.#has(id)) throw noSuchDevice();
+    const isInFile = id !== OPERATOR && this.#options.keysFile()?.has(id) === true;
+    if (!isInFile && !this.#has(id)) throw noSuchDevice();
     return this.#device(id, this.#options.watch.sighting(id));
   }
 
@@ -102,11 +106,14 @@ export class Devices {
   }
 
   *#all(): Generator<Device> {
-    const { watch, documents, keys } = this.#options;
+    const { watch, documents, keys, keysFile } = this.#options;
     for (const sighting of watch.sightings()) yield this.#device(sighting.id, sighting);
     for (const id of documents.ids) if (!watch.has(id)) yield this.#device(id, null);
     for (const id of keys.ids) {
       if (!watch.has(id) && documents.about(id) === null) yield this.#device(id, null);
+    }
+    for (const id of keysFile()?.keys() ?? []) {
+      if (id !== OPERATOR && !this.#has(id)) yield this.#device(id, null);
     }
   }
 

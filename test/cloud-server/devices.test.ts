@@ -16,7 +16,12 @@ const ALL: DeviceQuery = {
 type Seen = Partial<Sighting> & Pick<Sighting, 'id'>;
 
 /** The devices of a fleet whose store is a stub. */
-function fleet({ seen = [] as readonly Seen[], documents = [] as string[], keys = [] as string[] }) {
+function fleet({
+  seen = [] as readonly Seen[],
+  documents = [] as string[],
+  keys = [] as string[],
+  inFile = [] as string[],
+}) {
   const online = { state: 'online', heardMs: null, sinceMs: null, status: NO_STATUS } as const;
   const watched = new Map(seen.map((one) => [one.id, { ...online, ...one }]));
   const { log, lines } = keptLog();
@@ -46,6 +51,7 @@ function fleet({ seen = [] as readonly Seen[], documents = [] as string[], keys 
       },
       remove: async (id) => void keys.splice(0, keys.length, ...keys.filter((key) => key !== id)),
     },
+    keysFile: () => new Map(inFile.map((id) => [id, ['key']])),
     clock,
     log,
   });
@@ -163,6 +169,24 @@ t.test('a list of very many devices lets other work run in between', async (t) =
   t.equal((await listed).total, 5000);
 });
 
+t.test('a device that stands only in the keys file is listed once, as unheard', async (t) => {
+  const { devices, ids } = fleet({
+    ...{ seen: [{ id: 'a' }], documents: ['b'], keys: ['c'] },
+    inFile: ['*', 'a', 'b', 'c', 'd'],
+  });
+  t.strictSame(await ids(), ['a', 'b', 'c', 'd']);
+  t.strictSame(await ids({ state: 'unheard' }), ['b', 'c', 'd']);
+  t.match(devices.get('d'), { id: 'd', state: 'unheard', heardMs: null, destinations: null });
+  t.throws(() => devices.get('*'), { code: 'not-found' }, 'the operator is no device');
+  await t.rejects(
+    devices.remove('d'),
+    { code: 'not-found' },
+    'there is nothing to forget, and its line stays',
+  );
+  await devices.remove('c');
+  t.equal(devices.get('c').state, 'unheard');
+});
+
 t.test('ten thousand devices are admitted, and not all counted for each of them', async (t) => {
   const known = new Set<string>();
   let counted = 0;
@@ -180,6 +204,7 @@ t.test('ten thousand devices are admitted, and not all counted for each of them'
     },
     documents: { ids: [], about: () => null, remove: async () => undefined },
     keys: { ids: [], has: () => false, make: async () => '', remove: async () => undefined },
+    keysFile: () => null,
     clock,
     devicesMax: CLOUD_DEVICES_MAX,
     log: keptLog().log,
