@@ -17,7 +17,7 @@ export type CheckKey = (exchange: Exchange, device: string | null) => void;
 
 /**
  * The check of the keys of the file, and of those that the operator makes by a call. Without a keys file any key opens
- * everything, but only for programs on this machine, not for web pages.
+ * everything, but only for programs on this machine, not for web pages, and not for a proxy, which serves others.
  */
 export function createKeyCheck(
   keys: Config['cloudServerKeys'],
@@ -26,6 +26,8 @@ export function createKeyCheck(
   if (keys === null) {
     const checkLocal = createLocalCheck();
     return (exchange, device) => {
+      // First: a proxy may keep the name that the caller knows.
+      checkNotForwarded(exchange.req);
       checkLocal(exchange);
       if (bearerOf(exchange.req) === null || !(device === null || isDeviceId(device))) throw refused();
     };
@@ -41,6 +43,18 @@ export function createKeyCheck(
     const hasKey = device !== null && (keys.has(device) || made.has(device));
     if (!hasKey || !opens(OPERATOR)) throw refused();
   };
+}
+
+/** What proxies add. nginx adds nothing by default, but speaks HTTP/1.0, as no device does. */
+const OF_PROXY = /^(?:forwarded|via|x-forwarded-.*|x-real-ip)$/;
+
+function checkNotForwarded({ headers, httpVersion }: Exchange['req']): void {
+  const header = Object.keys(headers).find((name) => OF_PROXY.test(name));
+  if (header === undefined && httpVersion !== '1.0') return;
+  const words = header === undefined ? 'HTTP/1.0' : `The header ${header}`;
+  throw new FieldpostError('not-local', `${words} says that a proxy passes this request on`, {
+    hint: 'behind a proxy the cloud needs keys: FIELDPOST_CLOUD_SERVER_KEYS_FILE',
+  });
 }
 
 /** True for a valid device id, which becomes a file name. */

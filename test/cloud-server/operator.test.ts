@@ -1,4 +1,6 @@
 /** The calls of the operator: keys, lists of devices as JSON and CSV, metrics, the description. */
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { SECOND_MS } from '../../src/limits.js';
 import { FakeClock } from '../support/clock.js';
@@ -52,6 +54,43 @@ t.test('a key made by a call stands beside that of the file, also after a reload
   await cloud.reload({ keys: '* boss\n' });
   t.equal((await beat('pump-3', 'three')).status, 401);
   t.equal((await beat('pump-3', key)).status, 200);
+});
+
+t.test(
+  'a device that stands only in the keys file is in the list, also after a reload of the file',
+  async (t) => {
+    await using at = await started();
+    const unheard = async () => {
+      const { json } = await at.boss('GET', '/devices?state=unheard');
+      return json.devices.map(({ id }: { id: string }) => id);
+    };
+    t.strictSame(await unheard(), ['pump-3']);
+    t.match((await at.boss('GET', '/devices/pump-3')).json, { id: 'pump-3', state: 'unheard' });
+    await at.cloud.reload({ keys: '* boss\npump-8 eight\npump-9 nine\n' });
+    t.strictSame(await unheard(), ['pump-8', 'pump-9']);
+    t.equal((await at.boss('GET', '/devices/pump-3')).status, 404);
+  },
+);
+
+t.test('without a keys file no request that a proxy passes on is taken', async (t) => {
+  await using open = await startCloud();
+  await using guarded = await startCloud({ keys: '* any\npump-3 any\n' });
+  const forwarded = [
+    { Forwarded: 'for=203.0.113.7' },
+    { Via: '1.1 proxy' },
+    { 'X-Forwarded-For': '203.0.113.7' },
+    { 'X-Forwarded-Proto': 'https' },
+    { 'X-Real-IP': '203.0.113.7' },
+  ];
+  for (const headers of forwarded) {
+    for (const path of ['/devices', '/devices/pump-3/destinations', '/metrics'])
+      t.match(await open.call('GET', path, { headers }), { status: 403, json: { type: /not-local$/ } }, path);
+    t.equal((await guarded.call('GET', '/devices', { headers })).status, 200, 'with keys it may be a proxy');
+  }
+  const request = 'GET /devices HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer any\r\n\r\n';
+  const plain = connect(Number(new URL(open.url).port), '127.0.0.1').end(request);
+  t.match(await text(plain), /^HTTP\/1\.1 403 /, 'nginx adds nothing by default');
+  t.equal((await open.call('GET', '/devices')).status, 200);
 });
 
 t.test('only the operator makes keys, and only where keys are checked', async (t) => {

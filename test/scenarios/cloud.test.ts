@@ -1,9 +1,10 @@
-/** The built reference cloud reads its keys again on SIGHUP, and refuses a wrong file. */
-import { writeFileSync } from 'node:fs';
+/** The built reference cloud and keys: a reload of their file, a damaged file, and a cloud without a file behind a proxy. */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { ask } from '../support/ask.js';
-import { needsProgram, startIn } from '../support/daemon.js';
+import { MAIN, needsProgram, startIn } from '../support/daemon.js';
 
 t.test('the built cloud reads its keys again on SIGHUP', needsProgram, async (t) => {
   const directory = t.testdir();
@@ -23,8 +24,10 @@ t.test('the built cloud reads its keys again on SIGHUP', needsProgram, async (t)
   ];
   const reread = async (text: string, answer: RegExp) => {
     writeFileSync(keys, text);
+    const from = cloud.lines.length;
     cloud.child.kill('SIGHUP');
-    while (!answer.test(await cloud.nextLine()));
+    // Two lines may come at once.
+    while (!cloud.lines.slice(from).some((line) => answer.test(line))) await cloud.nextLine();
   };
   t.same(await statuses(), [200, 401]);
   await reread('pump-4 four\n* boss\n', / reloaded taken=FIELDPOST_CLOUD_SERVER_KEYS_FILE/);
@@ -33,5 +36,33 @@ t.test('the built cloud reads its keys again on SIGHUP', needsProgram, async (t)
   t.same(await statuses(), [401, 200]);
   const { json } = await call('boss');
   t.match(json.devices, [{ id: 'pump-3' }, { id: 'pump-4' }], 'the cloud still lists both devices');
+  t.equal(await cloud.end('SIGTERM'), 0);
+});
+
+t.test('the built cloud does not start with a damaged keys.json, and leaves it alone', needsProgram, (t) => {
+  const FIELDPOST_STATE_DIR = t.testdir();
+  mkdirSync(join(FIELDPOST_STATE_DIR, 'cloud'));
+  const path = join(FIELDPOST_STATE_DIR, 'cloud/keys.json');
+  writeFileSync(path, '00000000 {"pump-3":{"key":"x"}}\n');
+  const env = { PATH: process.env.PATH, FIELDPOST_STATE_DIR, FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' };
+  for (const start of ['first', 'second']) {
+    const { status, stdout } = spawnSync(MAIN, ['cloud'], { env, encoding: 'utf8', timeout: 60_000 });
+    t.equal(status, 74, start);
+    t.match(stdout, /error cannot start reason=".*keys\.json .*is damaged" hint=".*POST \/devices\/ID\/key"/);
+  }
+  t.match(readFileSync(path, 'utf8'), /^00000000 /);
+  t.end();
+});
+
+t.test('the built cloud without a keys file takes no request from a proxy', needsProgram, async (t) => {
+  const cloud = await startIn(t, { FIELDPOST_STATE_DIR: t.testdir() }, ['cloud']);
+  const list = async (headers: Record<string, string>) =>
+    (
+      await ask(`http://127.0.0.1:${cloud.port}/devices`, 'GET', {
+        headers: { Authorization: 'Bearer any', ...headers },
+      })
+    ).status;
+  t.equal(await list({}), 200);
+  t.equal(await list({ 'X-Forwarded-For': '203.0.113.7' }), 403);
   t.equal(await cloud.end('SIGTERM'), 0);
 });
