@@ -205,6 +205,8 @@ function openApi({ live, system, api }: Parts, openOverTcp: () => void): Promise
     live.listen,
     makeServer,
     system.handed?.filter(({ use }) => use !== 'smtp'),
+    'FIELDPOST_LISTEN',
+    system,
   );
 }
 

@@ -298,6 +298,10 @@ export const NETWORK_EVERY_MS = 10 * SECOND_MS;
 /** How often routes and links are compared while something is offline. */
 export const NETWORK_LOOK_MS = 5 * SECOND_MS;
 
+/** A start tries this long to listen on a port that another socket has, with this pause between two tries. */
+export const LISTEN_TRY_MS = 10 * SECOND_MS;
+export const LISTEN_AGAIN_MS = SECOND_MS / 4;
+
 // Commands.
 /** More than the daemon accepts with any setting, so that an endless input fills neither memory nor disk. */
 export const INPUT_BYTES_MAX = 64 * MIB;

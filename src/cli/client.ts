@@ -3,6 +3,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { type ClientRequest, request } from 'node:http';
+import type { Socket } from 'node:net';
 import { showListener } from '../config/endpoints.js';
 import {
   type Environment,
@@ -16,6 +17,7 @@ import { problemWords } from '../http/answer.js';
 import { isJsonObject, jsonIn } from '../json.js';
 import { MIB, SECOND_MS } from '../limits.js';
 import { Octets } from '../octets.js';
+import { refusalOfSelf } from '../retry/socket-error.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 import { STATE_DIRECTORY } from './environment.js';
 
@@ -234,6 +236,7 @@ function exchange(
       sent.destroy();
       reject(error instanceof CommandError ? error : unreachable(error, listener));
     };
+    sent.once('socket', refuseSelf);
     let isAnswered = false;
     // The daemon may close the connection after it has answered without reading the whole body.
     sent.on('error', (error) => isAnswered || fail(error));
@@ -262,6 +265,13 @@ function exchange(
         pour(chunks, sent, extend).catch(fail);
       });
     }
+  });
+}
+
+function refuseSelf(socket: Socket): void {
+  socket.once('connect', () => {
+    const refusal = refusalOfSelf(socket);
+    if (refusal !== null) socket.destroy(refusal);
   });
 }
 

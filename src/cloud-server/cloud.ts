@@ -217,6 +217,7 @@ async function start(parts: Parts): Promise<Cloud> {
     ({ kind }) => http.makeServer(kind),
     [],
     'FIELDPOST_CLOUD_SERVER_LISTEN',
+    system,
   );
   delivery.start();
   await fleet.start();

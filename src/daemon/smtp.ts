@@ -57,7 +57,7 @@ export async function openSmtp(
     return server.makeServer(isExposed);
   };
   const open = system.openListeners ?? openListeners;
-  const listeners = await open(live.smtpListen, makeServer, handed, 'FIELDPOST_SMTP_LISTEN');
+  const listeners = await open(live.smtpListen, makeServer, handed, 'FIELDPOST_SMTP_LISTEN', { clock, log });
   return { ...listeners, stop: (withinMs) => server.stop(withinMs) };
 }
 

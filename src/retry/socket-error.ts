@@ -17,6 +17,24 @@ export type SocketError =
   | 'certificate-not-yet-valid'
   | 'client-certificate';
 
+/** Both ends of a socket; without ports: it has none. */
+interface Ends {
+  readonly localPort?: number | undefined;
+  readonly remotePort?: number | undefined;
+  readonly localAddress?: string | undefined;
+  readonly remoteAddress?: string | undefined;
+}
+
+/**
+ * The error of a socket that is connected to itself; null: it is not. Nobody listens on the port, and the kernel has drawn the
+ * same port for this end. Close it: it keeps the port from the program that is to listen there.
+ */
+export function refusalOfSelf({ localPort, remotePort, localAddress, remoteAddress }: Ends): Error | null {
+  if (remotePort === undefined || localPort !== remotePort || localAddress !== remoteAddress) return null;
+  const words = `connect ECONNREFUSED ${remoteAddress}:${remotePort}: connected to itself`;
+  return Object.assign(new Error(words), { code: 'ECONNREFUSED' });
+}
+
 /** By Node's codes of system calls and of its resolver. */
 const SENTENCES: Readonly<Record<string, readonly [kind: SocketError, words: string]>> = {
   ENOTFOUND: ['dns', 'its name cannot be resolved: there is no such name'],

@@ -8,6 +8,7 @@ import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { systemCodeOf } from '../errors.js';
 import { ADDRESS_STAGGER_MS } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';
+import { refusalOfSelf } from '../retry/socket-error.js';
 import type { Clock } from './clock.js';
 
 /** Where to connect. */
@@ -97,6 +98,11 @@ function race(
       attempts.add(socket);
       socket.once('connect', () => {
         if (!attempts.has(socket)) return;
+        const refusal = refusalOfSelf(socket);
+        if (refusal !== null) {
+          socket.destroy(refusal);
+          return;
+        }
         end(socket);
         resolve({ address, socket });
       });

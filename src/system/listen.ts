@@ -8,7 +8,10 @@ import { umask } from 'node:process';
 import { addressOf, showListener } from '../config/endpoints.js';
 import type { ListenConfig } from '../config.js';
 import { FieldpostError, isUnreadable, systemCodeOf, wordsOf } from '../errors.js';
+import { LISTEN_AGAIN_MS, LISTEN_TRY_MS } from '../limits.js';
 import { type Handed, serveHanded } from './activation.js';
+import type { Clock } from './clock.js';
+import type { Log } from './log.js';
 
 /** Listeners that are open. */
 export interface Listeners {
@@ -16,6 +19,12 @@ export interface Listeners {
   readonly addresses: readonly ListenConfig[];
   /** Takes no more connections. Resolves once the present ones have ended. */
   close(): Promise<void>;
+}
+
+/** With it a port that is taken is tried for LISTEN_TRY_MS: an outgoing connection may hold it for a moment. */
+interface Patience {
+  readonly clock: Pick<Clock, 'after' | 'bootMs'>;
+  readonly log: Pick<Log, 'warn'>;
 }
 
 // Owner and group may call: a unix socket has no other guard.
@@ -34,6 +43,7 @@ export async function openListeners(
   makeServer: (address: ListenConfig) => Server,
   handed: readonly Handed[] = [],
   setting = 'FIELDPOST_LISTEN',
+  patience: Patience | null = null,
 ): Promise<Listeners> {
   const servers: Server[] = [];
   const addresses: ListenConfig[] = [];
@@ -48,7 +58,7 @@ export async function openListeners(
       if (open.has(addressOf(config))) continue;
       const server = makeServer(config);
       servers.push(server);
-      addresses.push(await listen(server, config, setting));
+      addresses.push(await listen(server, config, setting, patience));
     }
   } catch (error) {
     await closeAll(servers);
@@ -57,7 +67,12 @@ export async function openListeners(
   return { addresses, close: () => closeAll(servers) };
 }
 
-async function listen(server: Server, config: ListenConfig, setting: string): Promise<ListenConfig> {
+async function listen(
+  server: Server,
+  config: ListenConfig,
+  setting: string,
+  patience: Patience | null,
+): Promise<ListenConfig> {
   try {
     if (config.kind === 'unix') {
       if (Buffer.byteLength(config.path) > UNIX_PATH_BYTES_MAX) {
@@ -68,7 +83,9 @@ async function listen(server: Server, config: ListenConfig, setting: string): Pr
       await chmod(config.path, UNIX_SOCKET_MODE);
       return config;
     }
-    await listening(server, { host: config.host, port: config.port });
+    const { host, port } = config;
+    const listenOnce = () => listening(server, { host, port });
+    await (patience === null ? listenOnce() : untilFree(listenOnce, showListener(config), patience));
     return { ...config, port: (server.address() as AddressInfo).port };
   } catch (error) {
     const inUse = systemCodeOf(error) === 'EADDRINUSE';
@@ -81,14 +98,37 @@ async function listen(server: Server, config: ListenConfig, setting: string): Pr
   }
 }
 
+/** Tries again while another socket has the port. Until the start is over, SIGTERM ends the process at once. */
+async function untilFree(
+  listenOnce: () => Promise<void>,
+  listen: string,
+  { clock, log }: Patience,
+): Promise<void> {
+  const endMs = clock.bootMs() + LISTEN_TRY_MS;
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      await listenOnce();
+      return;
+    } catch (error) {
+      if (systemCodeOf(error) !== 'EADDRINUSE' || clock.bootMs() >= endMs) throw error;
+    }
+    if (isFirst) log.warn('port taken', { listen, triedForMs: LISTEN_TRY_MS });
+    await new Promise<void>((resolve) => void clock.after(LISTEN_AGAIN_MS, resolve));
+  }
+}
+
 function listening(server: Server, where: { path: string } | { host: string; port: number }): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    const listen = () =>
-      server.listen(where, () => {
-        server.off('error', reject);
-        resolve();
-      });
+    const failed = (error: Error) => {
+      server.off('listening', done);
+      reject(error);
+    };
+    const done = () => {
+      server.off('error', failed);
+      resolve();
+    };
+    server.once('error', failed).once('listening', done);
+    const listen = () => server.listen(where);
     if ('path' in where) withNarrowMask(listen);
     else listen();
   });

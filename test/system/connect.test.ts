@@ -1,6 +1,7 @@
 /** Which addresses are tried, when, and which of them wins; on fake sockets and a clock that stands still. */
 import type { LookupAddress } from 'node:dns';
-import { Socket } from 'node:net';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, connect as netConnect, Socket } from 'node:net';
 import t from 'tap';
 import { ADDRESS_STAGGER_MS } from '../../src/limits.js';
 import { createConnect } from '../../src/system/connect.js';
@@ -140,4 +141,24 @@ t.test('a connection that is given up leaves nothing behind', async (t) => {
   await rejected;
   t.ok([...host.sockets.values()].every(({ destroyed }) => destroyed));
   t.equal(host.clock.pending, 0);
+});
+
+t.test('a connection to itself counts as refused, and frees the port', async (t) => {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  await once(probe, 'close');
+  // The kernel draws any port for this end; here it draws that of the other end.
+  const open = (host: string, port: number) =>
+    netConnect({ host, port, localAddress: host, localPort: port });
+  const connect = createConnect({ clock: new FakeClock(), open });
+  const signal = new AbortController().signal;
+  await t.rejects(connect({ host: '127.0.0.1', port, signal, resolved: () => undefined }), {
+    code: 'ECONNREFUSED',
+    message: /connected to itself/,
+  });
+  const server = createServer().listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  server.close();
 });

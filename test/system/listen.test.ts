@@ -3,10 +3,14 @@ import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { test } from 'tap';
 import type { ListenConfig } from '../../src/config.js';
+import { LISTEN_AGAIN_MS, LISTEN_TRY_MS } from '../../src/limits.js';
 import { openListeners } from '../../src/system/listen.js';
+import { FakeClock } from '../support/clock.js';
 import { shortDirectory } from '../support/short-directory.js';
+import { keptLog } from '../support/system.js';
 
 const ANY_PORT: ListenConfig = { kind: 'tcp', host: '127.0.0.1', port: 0 };
 // A client that only tries whether somebody answers is gone before the greeting.
@@ -67,6 +71,31 @@ test('all or none', async (t) => {
   t.notOk(existsSync(long.path.slice(0, -1)));
   const nowhere: ListenConfig = { kind: 'unix', path: `${path}/no/such/directory` };
   await t.rejects(openListeners([nowhere], greeter), { code: 'unavailable', message: /unix:/ });
+});
+
+test('a port that is taken is tried for LISTEN_TRY_MS, and logged once', async (t) => {
+  for (const isFreed of [true, false]) {
+    const clock = new FakeClock();
+    const { log, lines } = keptLog();
+    const taken = await openListeners([ANY_PORT], greeter);
+    const [address = ANY_PORT] = taken.addresses;
+    const opening = openListeners([address], greeter, [], 'FIELDPOST_LISTEN', { clock, log });
+    const outcome = opening.then(
+      () => 'opened',
+      ({ code, message }) => `${code}: ${message}`,
+    );
+    const pauses = LISTEN_TRY_MS / LISTEN_AGAIN_MS;
+    for (let pause = 0; pause < pauses; pause++) {
+      while (clock.pending === 0) await nextTurn();
+      if (isFreed && pause === pauses - 1) await taken.close();
+      await clock.advance(LISTEN_AGAIN_MS);
+    }
+    t.match(await outcome, isFreed ? 'opened' : /^unavailable: .*EADDRINUSE/);
+    t.equal(lines.length, 1, lines.join('\n'));
+    t.match(lines[0], /^<4>port taken listen=127\.0\.0\.1:\d+ triedForMs=10000$/m);
+    if (isFreed) await (await opening).close();
+    else await taken.close();
+  }
 });
 
 test('a stale unix socket is replaced; a file, or a socket that answers, stays', async (t) => {
