@@ -107,6 +107,10 @@ test('the Debian package holds the program and nothing else', options, async (t)
     [],
     'root owns every file, and no other user may write',
   );
+  t.match(
+    readFileSync(`${root}/usr/lib/sysctl.d/00-fieldpost.conf`, 'utf8'),
+    /^-net\.ipv4\.ip_local_reserved_ports = /m,
+  );
   await starts(t, root);
 });
 
@@ -219,7 +223,8 @@ test('the program starts from where the Buildroot recipe installs it', options, 
     sh(`readlink -f ${directory}/target/usr/sbin/sendmail`).trim(),
     `${directory}/target/usr/bin/fieldpost`,
   );
-  t.ok(files(`${directory}/target`).includes('./usr/lib/systemd/system/fieldpost.service'));
+  for (const path of ['systemd/system/fieldpost.service', 'sysctl.d/00-fieldpost.conf'])
+    t.ok(files(`${directory}/target`).includes(`./usr/lib/${path}`), path);
   t.notOk(isListeningUnasked(`${directory}/target`), 'port 25 is opened only if somebody enables it');
   await starts(t, `${directory}/target`);
 });
@@ -258,6 +263,7 @@ test('the program starts from where the Yocto recipe installs it', options, asyn
     './usr/bin/fieldpost',
     './usr/lib/systemd/system-preset/50-fieldpost.preset',
     './usr/lib/systemd/system/fieldpost-send.socket.d/mta.conf',
+    './usr/lib/sysctl.d/00-fieldpost.conf',
   ])
     t.ok(installed.includes(path), path);
   t.equal(

@@ -127,6 +127,11 @@ async function install(t: Test, it: Container): Promise<void> {
     await it.must(LOG),
     /started version=.* listen=(?=\S*127\.0\.0\.1:43770)(?=\S*\/run\/fieldpost\/api\.sock)(?=\S*\/run\/fieldpost\/send\.sock)/,
   );
+  t.equal(
+    await it.must('cat /proc/sys/net/ipv4/ip_local_reserved_ports'),
+    '43770,43780,43790',
+    'the kernel draws none of the ports for an outgoing connection',
+  );
   t.equal(await it.must("stat -c '%A %U %G' /run/fieldpost/api.sock"), 'srw-rw---- root fieldpost-api');
   t.equal(await it.must("stat -c '%A %U %G' /run/fieldpost/send.sock"), 'srw-rw---- root fieldpost-send');
   const sendOnly = 'curl -sS -o /dev/null -w %{http_code} --unix-socket /run/fieldpost/send.sock';

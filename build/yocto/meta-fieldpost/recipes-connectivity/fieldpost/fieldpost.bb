@@ -23,9 +23,11 @@ do_configure[noexec] = "1"
 do_compile[noexec] = "1"
 
 do_install() {
-    UNITDIR=${systemd_system_unitdir} SYSUSERSDIR=${nonarch_libdir}/sysusers.d MANDIR=${mandir} \
+    UNITDIR=${systemd_system_unitdir} SYSUSERSDIR=${nonarch_libdir}/sysusers.d \
+        SYSCTLDIR=${nonarch_libdir}/sysctl.d MANDIR=${mandir} \
         sh ${S}/install ${D}
-    UNITDIR=${systemd_system_unitdir} SYSUSERSDIR=${nonarch_libdir}/sysusers.d MANDIR=${mandir} \
+    UNITDIR=${systemd_system_unitdir} SYSUSERSDIR=${nonarch_libdir}/sysusers.d \
+        SYSCTLDIR=${nonarch_libdir}/sysctl.d MANDIR=${mandir} \
         sh ${S}/install --mta ${D}
 }
 
@@ -43,5 +45,5 @@ ALTERNATIVE_LINK_NAME[mailq] = "${bindir}/mailq"
 ALTERNATIVE_LINK_NAME[newaliases] = "${bindir}/newaliases"
 
 FILES:${PN} += "${nonarch_libdir}/fieldpost ${systemd_system_unitdir} ${systemd_unitdir}/system-preset \
-    ${nonarch_libdir}/sysusers.d ${datadir}/bash-completion"
+    ${nonarch_libdir}/sysusers.d ${nonarch_libdir}/sysctl.d ${datadir}/bash-completion"
 CONFFILES:${PN} = "${sysconfdir}/fieldpost/fieldpost.env"
