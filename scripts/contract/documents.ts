@@ -45,6 +45,7 @@ const KEPT: readonly (readonly [what: string, more: Readonly<Record<string, unkn
   ['letters with combining marks', { name: 'Zoe\u0308 e\u0301' }],
   ['blanks at both ends', { name: ' Conformance ' }],
   ['letters beyond latin-1', { name: 'Żółć Łódź Ωμέγα' }],
+  ['characters of HTML, URLs and scripts', { name: 'Pump & "1" <b>2</b> &amp; \'3\' \\n %41+{{4}}' }],
   ['characters beyond the BMP', { name: 'Pump \u{1f6a8}\u{20bb7}' }],
 ];
 
@@ -143,6 +144,18 @@ export const DOCUMENT_POINTS: readonly Point[] = [
     check: (cloud: Cloud) => expectKept(cloud, more),
   })),
   {
+    name: 'two entries with the same address are kept',
+    why: 'the device joins them itself; of two people who share a telephone one would be deleted on the device',
+    async check(cloud) {
+      const { etag } = await cloud.present();
+      const destinations = [entry(1), entry(2, { destination: entry(1).destination })];
+      expectStatus(await cloud.put({ destinations }, { 'If-Match': etag }), 200, 204);
+      const kept = (await cloud.present()).document.destinations as { uid?: unknown }[];
+      if (destinations.every(({ uid }) => kept.some((found) => found.uid === uid))) return;
+      throw new Broken(`they came back as ${JSON.stringify(kept)}`);
+    },
+  },
+  {
     name: 'entries of every type and language are taken',
     why: 'one entry that is refused keeps the whole address book from the cloud',
     async check(cloud) {
@@ -212,6 +225,19 @@ export const DOCUMENT_POINTS: readonly Point[] = [
     },
   },
   {
+    name: 'null is kept like any other value, in an entry and in the document',
+    why: 'what differs from what was sent looks edited, so that the device sends it again and again',
+    async check(cloud) {
+      await cloud.replace({ destinations: [entry(1, { conformance: null })], conformance: { nested: null } });
+      const { destinations, conformance } = (await cloud.present()).document;
+      const [found] = destinations as [Record<string, unknown>?];
+      if (found?.conformance !== null)
+        throw new Broken(`in the entry it became ${shown(found?.conformance)}`);
+      if (JSON.stringify(conformance) === '{"nested":null}') return;
+      throw new Broken(`{"nested":null} in the document became ${shown(conformance)}`);
+    },
+  },
+  {
     name: 'GET with If-None-Match is answered 304 without a body if the ETag is the present one, else 200',
     why: 'every look would cost the whole document on a metered link, or edits would never be seen',
     async check(cloud) {
@@ -230,6 +256,16 @@ export const DOCUMENT_POINTS: readonly Point[] = [
       await cloud.replace({ destinations: [entry(3)] });
       const { text } = await cloud.present();
       expectStatus(await cloud.put({ destinations: [entry(4)] }, { 'If-Match': old }), 412);
+      await expectUnchanged(cloud, text);
+    },
+  },
+  {
+    name: 'a PUT without If-Match and If-None-Match is refused with 400, 412 or 428, and changes nothing',
+    why: 'a writer that forgets the condition would overwrite what others have edited, and never learn it',
+    async check(cloud) {
+      await cloud.replace({ destinations: [entry(3)] });
+      const { text } = await cloud.present();
+      expectStatus(await cloud.put({ destinations: [entry(4)] }, {}), 400, 412, 428);
       await expectUnchanged(cloud, text);
     },
   },

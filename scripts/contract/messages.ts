@@ -83,6 +83,13 @@ export const MESSAGE_POINTS: readonly Point[] = [
     },
   },
   {
+    name: 'another text under the key of a message that was taken is refused',
+    why: 'a cloud that forgets keys sends twice; one that answers as to the first loses the second text untold',
+    async check(cloud) {
+      if (isTaken(await forged(cloud, await taken(cloud)))) throw new Broken('it was taken');
+    },
+  },
+  {
     name: 'a message that can never be sent is refused with 400, 413, 415 or 422, and a problem that says why',
     why: 'with any other answer the device offers it until it is too old, and nobody learns why',
     async check(cloud) {

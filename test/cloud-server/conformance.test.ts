@@ -258,12 +258,12 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
         });
       },
     }),
-    ['members of an entry'],
+    ['members of an entry', 'null is kept'],
   ],
   [
     'unknown members of the document dropped',
     () => spoil('destinations', (document) => delete document.conformance),
-    ['members of the document'],
+    ['members of the document', 'null is kept'],
   ],
   [
     'names folded',
@@ -300,7 +300,7 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
   [
     'a message answered with a login page',
     () => answer({}, ({ what, headers }) => what === 'messages' && headers.authorization === 'Bearer right'),
-    [...TAKEN, 'a message that can never', 'a device’s key opens no other'],
+    [...TAKEN, 'another text under', 'a message that can never', 'a device’s key opens no other'],
   ],
   [
     'a second message under its key refused',
@@ -334,7 +334,7 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
         ...spoil('messages', (told) => Object.assign(told, { id })),
       };
     },
-    ['another message under a key'],
+    ['another message under a key', 'another text under'],
   ],
   [
     'a 500 for a bad message',
@@ -484,6 +484,67 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
       };
     },
     ['of a message that comes twice'],
+  ],
+  [
+    'keys of messages that are forgotten at once',
+    () => {
+      let drawn = 0;
+      let id: string | null = null;
+      return {
+        asks(call) {
+          id = null;
+          const key = call.headers['idempotency-key'];
+          if (key === undefined || !call.body.includes(`"id":"${key}"`)) return;
+          // Under another key it is another message for the good cloud.
+          const other = `${key}-${++drawn}`;
+          call.headers['idempotency-key'] = other;
+          call.body = call.body.replace(`"id":"${key}"`, `"id":"${other}"`);
+          id = key;
+        },
+        ...spoil('messages', (told) => id !== null && Object.assign(told, { id })),
+      };
+    },
+    ['another text under'],
+  ],
+  [
+    'names escaped for HTML',
+    () => rewrite((text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;')),
+    ['characters of HTML'],
+  ],
+  ['& alone escaped', () => rewrite((text) => text.replace(/&/g, '&amp;')), ['characters of HTML']],
+  ['tags taken out', () => rewrite((text) => text.replace(/<[^>]*>/g, '')), ['characters of HTML']],
+  [
+    'members that are null dropped',
+    () => rewrite((text) => text.replace(/,"\w+":null|"\w+":null,?/g, '')),
+    ['null is kept'],
+  ],
+  [
+    'null dropped in the document alone',
+    () => rewrite((text) => text.replace('"nested":null', '')),
+    ['null is kept'],
+  ],
+  [
+    'one entry for each address',
+    () =>
+      rewrite((text) =>
+        changed(text, (document) => {
+          if (!Array.isArray(document.destinations)) return;
+          const all = document.destinations.map((one) => [`${one.type} ${one.destination}`, one] as const);
+          document.destinations = [...new Map(all).values()];
+        }),
+      ),
+    ['two entries with the same address'],
+  ],
+  [
+    'a PUT without a condition taken',
+    () => ({
+      asks({ method, what, headers }) {
+        if (method !== 'PUT' || what !== 'destinations') return;
+        if (headers['if-match'] === undefined && headers['if-none-match'] === undefined)
+          headers['if-match'] = '*';
+      },
+    }),
+    ['a PUT without If-Match'],
   ],
   [
     'addresses in lower case',
