@@ -69,3 +69,13 @@ t.test('the unit and the page name the credentials of the table', async (t) => {
   t.strictSame(secrets?.[1]?.split(' ').sort(), credentials, 'purge deletes each');
   t.strictSame(namesIn(PAGE, /credstore\/fieldpost\.([\w-]+)/g), credentials);
 });
+
+t.test('the packages reserve the ports that the program listens on by itself', (t) => {
+  const reserved = /^-net\.ipv4\.ip_local_reserved_ports = (.*)$/m.exec(
+    readFileSync('systemd/fieldpost.sysctl', 'utf8'),
+  );
+  const defaults = ROWS.flatMap(([, { fallback }]) => /^127\.0\.0\.1:(\d+)$/.exec(fallback ?? '')?.[1] ?? []);
+  const inbox = /INBOX_PORT = (\d+)/.exec(readFileSync('src/main.ts', 'utf8'))?.[1];
+  t.same(reserved?.[1]?.split(','), [...defaults, inbox]);
+  t.end();
+});
