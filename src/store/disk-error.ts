@@ -34,13 +34,16 @@ export async function syncAbove(disk: Disk, path: string): Promise<void> {
   });
 }
 
+/** There is no such file, or something else has its name: a directory, a socket, a fifo, links that lead nowhere. */
+const LOST: readonly string[] = ['ENOENT', 'EISDIR', 'ENXIO', 'ELOOP', 'ENOTSUP'];
+
 /**
  * Rejects a failed read of content: storage-damaged if the file is gone, else storage-failed, because a retry may work.
  * `what` names the content.
  */
 export function rejectUnreadable(what: string): (error: unknown) => never {
   return (error) => {
-    const isLost = systemCodeOf(error) === 'ENOENT';
+    const isLost = LOST.includes(systemCodeOf(error));
     const reason = `${what} cannot be read: ${wordsOf(error)}`;
     throw new FieldpostError(isLost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });
   };

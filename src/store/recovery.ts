@@ -214,6 +214,8 @@ interface JudgedStretch {
   /** Proven earlier, and not valid now. */
   readonly damaged: readonly { readonly offset: number; readonly end: number }[];
   readonly provenTo: number;
+  /** Its end is gone. */
+  readonly isCut: boolean;
 }
 
 /**
@@ -228,6 +230,7 @@ export function judge(stretch: Stretch, pieces: readonly Piece[]): JudgedStretch
     .filter(({ record, offset, isForeign }) => record === null && (offset < provenTo || isForeign))
     .map(({ offset, end }) => ({ offset, end }));
   const readTo = pieces.at(-1)?.end ?? stretch.from;
-  if (readTo < provenTo) damaged.push({ offset: readTo, end: provenTo });
-  return { valid, damaged, provenTo };
+  const isCut = readTo < provenTo;
+  if (isCut) damaged.push({ offset: readTo, end: provenTo });
+  return { valid, damaged, provenTo, isCut };
 }

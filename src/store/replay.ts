@@ -108,7 +108,7 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   // Bytes that cannot be read now may be readable later.
   for (const segment of options.damaged.unreadSegments) segments.keepWhole(segment);
   const overtaken = current.state === 'newer' || [...segments.newer].some((n) => n >= state.through.segment);
-  const gap = !history.isWhole || overtaken;
+  const gap = !history.isWhole || overtaken || walked.isCut;
   const isDamaged = damage.isAny || damage.pieces > 0 || gap;
   if (isDamaged) distrust(state.book, gap);
   const reason = overtaken ? UNKNOWN_TO_US : UNKNOWN_OUTCOME;
@@ -206,16 +206,22 @@ async function walk(
   { stretches, ours }: FoundHistory,
   damage: Damage,
   moved: Moved,
-): Promise<Pick<Replayed, 'follows' | 'unproven' | 'bytes' | 'resumable'>> {
+): Promise<Pick<Replayed, 'follows' | 'unproven' | 'bytes' | 'resumable'> & { isCut: boolean }> {
   const base = state.through.segment;
   let follows: Follows = { segment: base, upTo: state.through.offset };
   let unproven: JournalRecord[] = [];
   let begunBytes = 0;
+  let isCut = false;
   let resumable: Resumable | null = null;
   for (const stretch of stretches) {
     const { bytes, unreadable, pieces } = await readStretch(segments, stretch);
     if (stretch.segment !== base) begunBytes += bytes.length;
-    const { valid, damaged: bad, provenTo } = judge(stretch, pieces);
+    const { valid, damaged: bad, provenTo, ...judged } = judge(stretch, pieces);
+    // The snapshot ends behind a record. If zeros or nothing stand there, the end of the segment is gone.
+    const at = stretch.from - 1;
+    const seam = at >= 0 && !bytes[at] ? [{ offset: at, end: stretch.from }] : [];
+    // The outcomes of all that was accepted before may have stood there.
+    isCut ||= (judged.isCut || seam.length > 0) && unreadable.length === 0;
     // A segment with no proven byte was begun in doubt: the next one follows the segment before it.
     if (provenTo > 0) {
       follows = { segment: stretch.segment, upTo: provenTo };
@@ -227,7 +233,7 @@ async function walk(
     }
     // Unreadable bytes may have held a promise.
     const lost = unreadable.filter(({ offset, end }) => end > provenTo && isPartOf(stretch, offset, end));
-    for (const { offset, end } of [...bad, ...lost]) {
+    for (const { offset, end } of [...bad, ...lost, ...seam]) {
       damage.pieces++;
       const where = `${fileOf(stretch.segment)}.${offset}${unreadable.length > 0 ? UNREADABLE : ''}`;
       const isKept = await damaged.keep(where, bytes.subarray(offset, end));
@@ -238,7 +244,7 @@ async function walk(
     // What this program writes must not stand under the number of an older one, which would read and send it.
     resumable = isWhole && ours.has(stretch.segment) ? resumableAt(stretch, provenTo, pieces, bytes) : null;
   }
-  return { follows, unproven, bytes: begunBytes, resumable };
+  return { follows, unproven, bytes: begunBytes, resumable, isCut };
 }
 
 /**

@@ -222,3 +222,76 @@ for (const [what, change] of Object.entries(SNAPSHOTS)) {
     t.same(texts.sort(), [...names].sort(), 'each mail arrives once');
   });
 }
+
+for (const [how, cut] of Object.entries({
+  'zeros in their place': (bytes: Buffer, at: number) => bytes.fill(0, at),
+  'the file ends before them': (bytes: Buffer, at: number) => bytes.subarray(0, at),
+})) {
+  t.test(`the outcomes at the end of the journal are gone: ${how}`, needsProgram, async (t) => {
+    const directory = join(t.testdir(), 'state');
+    const before = await run(t, directory);
+    for (let n = 0; n < 30; n++) await post(before, `mail ${n}`);
+    await before.end('SIGKILL');
+    const path = newestSegment(directory);
+    const accepted = readFileSync(path).lastIndexOf('\n') + 1;
+    await using relay = await fakeRelay();
+    const settings = { FIELDPOST_STATE_DIR: directory, FIELDPOST_RELAY: relay.url };
+    const sending = await startIn(t, settings);
+    await relay.arrived(30);
+    while ((await sending.api('messages?status=sent&limit=100')).json.messages.length < 30) await pause(20);
+    while (syncedBytes(directory) <= accepted) await pause(20);
+    await sending.end('SIGKILL');
+    writeFileSync(path, cut(readFileSync(path), accepted));
+
+    const after = await startIn(t, settings);
+    t.match(after.lines.join('\n'), /store damaged pieces=1 heldBack=(?:29|30) /);
+    const { messages } = (await after.api('messages?limit=1000')).json;
+    t.ok(messages.every(({ status }: { status: string }) => ['failed', 'sent'].includes(status)));
+    t.equal(messages[0].lastReply, 'outcome unknown after storage damage');
+    const id = await post(after, 'a new one');
+    t.equal((await after.api(`messages/${id}?wait=30`)).json.status, 'sent');
+    t.equal(relay.mails.length, 31, 'none of the thirty arrives twice');
+    t.equal(after.run('queue', 'retry', messages[0].id).status, 0);
+    t.equal(
+      (await after.api(`messages/${messages[0].id}?wait=30`)).json.status,
+      'sent',
+      'a person may decide',
+    );
+    await after.end('SIGTERM');
+  });
+}
+
+for (const [what, make] of Object.entries({
+  'a directory': (path: string) => mkdirSync(path),
+  'a pipe': (path: string) => execFileSync('mkfifo', [path]),
+  'a link to itself': (path: string) => symlinkSync(path, path),
+})) {
+  t.test(`${what} in the place of a file in the spool`, needsProgram, async (t) => {
+    const root = t.testdir({ 'a.txt': 'text' });
+    const directory = join(root, 'state');
+    const before = await run(t, directory);
+    const sent = before.run(
+      'send',
+      '--to',
+      'a@example.com',
+      '--subject',
+      'x',
+      '--attach',
+      join(root, 'a.txt'),
+      '--json',
+    );
+    const [{ id }] = JSON.parse(sent.stdout);
+    await before.end('SIGKILL');
+    for (const name of readdirSync(join(directory, 'spool'))) {
+      renameSync(join(directory, 'spool', name), join(root, 'moved'));
+      make(join(directory, 'spool', name));
+    }
+    await using relay = await fakeRelay();
+    const after = await startIn(t, { FIELDPOST_STATE_DIR: directory, FIELDPOST_RELAY: relay.url });
+    t.match((await after.api(`messages/${id}?wait=30`)).json, {
+      status: 'failed',
+      lastReply: 'storage damaged',
+    });
+    await after.end('SIGTERM');
+  });
+}
