@@ -156,6 +156,12 @@ export const RELOCATED_EVENT_BYTES = 256;
 export const READ_AHEAD_BYTES = 64 * KIB;
 /** if at most this much (events and outcomes of other messages) lies between them. */
 export const READ_AHEAD_GAP_BYTES = 4 * KIB;
+/** What finished messages take in memory is at most this part of FIELDPOST_MAX_SPOOL: the snapshots hold them. */
+export const FINISHED_SHARE = 1 / 8;
+/** Roughly what one takes. */
+export const FINISHED_BYTES = 900;
+/** Roughly what a waiting message with a text of 1 KiB takes of FIELDPOST_MAX_SPOOL. */
+export const QUEUED_KIB_BYTES = 2 * KIB;
 /** Copies of damaged data take at most this much, and at most this part of FIELDPOST_MAX_SPOOL. */
 export const DAMAGED_BYTES_MAX = 8 * MIB;
 export const DAMAGED_SHARE = 1 / 4;

@@ -3,7 +3,7 @@
  * token. Pure.
  */
 import type { Config, ListenConfig, StatOf } from '../config.js';
-import { JOURNAL_BYTES_MIN } from '../limits.js';
+import { FINISHED_BYTES, FINISHED_SHARE, JOURNAL_BYTES_MIN, QUEUED_KIB_BYTES } from '../limits.js';
 import { domainOf } from '../message/address.js';
 import { bytesInWords } from '../sizes.js';
 import { needsToken } from './consistency.js';
@@ -66,6 +66,7 @@ export function allWarnings(
     ...warnings,
     ...(hostname === null ? [] : mailAdvice(config, hostname)),
     ...diskAdvice(config, sizeBytes),
+    ...spoolAdvice(config),
   ];
 }
 
@@ -79,6 +80,20 @@ function mailAdvice(config: Pick<Config, 'relays' | 'from'>, hostname: string): 
   if (!/[.:]/.test(domainOf(from)))
     advice.push(`mails come from ${from}, which many relays refuse as no full address: set FIELDPOST_FROM`);
   return advice;
+}
+
+/** A sentence for each number of messages that does not fit into the bytes that they may take. */
+function spoolAdvice({ history, maxQueue, maxSpoolBytes }: Config): readonly string[] {
+  const bounds = [
+    ['history', history, (maxSpoolBytes * FINISHED_SHARE) / FINISHED_BYTES, 'finished messages'],
+    ['maxQueue', maxQueue, maxSpoolBytes / QUEUED_KIB_BYTES, 'messages of 1 KiB'],
+  ] as const;
+  return bounds
+    .filter(([, wanted, fitting]) => wanted > fitting)
+    .map(([member, wanted, fitting, what]) => {
+      const size = bytesInWords(maxSpoolBytes);
+      return `${SETTINGS[member].key}=${wanted} does not fit into FIELDPOST_MAX_SPOOL, ${size}: about ${Math.floor(fitting)} ${what} do`;
+    });
 }
 
 /** A sentence each if another user owns the state directory, and if others may enter it. */

@@ -89,8 +89,11 @@ function countOnlySent({ onlySent, weights }: State, message: Message): void {
 
 /** Forgets finished messages, the oldest first, until the state is within its bounds. */
 export function forgetSurplus(state: State): void {
-  const { finished, bounds } = state;
-  const isTooMuch = () => finished.size > bounds.historyMax || memoryBytes(state) > bounds.memoryBytesMax;
+  const { finished, bounds, weights } = state;
+  const isTooMuch = () =>
+    finished.size > bounds.historyMax ||
+    weights.finished > bounds.finishedBytesMax ||
+    memoryBytes(state) > bounds.memoryBytesMax;
   forgetOldest(finished, isTooMuch, (id) => forget(state, id));
 }
 

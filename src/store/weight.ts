@@ -4,7 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import type { Book } from '../destinations/book.js';
-import { BOOK_MEMORY_BYTES, IDEMPOTENCY_KEYS_MAX } from '../limits.js';
+import { BOOK_MEMORY_BYTES, FINISHED_SHARE, IDEMPOTENCY_KEYS_MAX } from '../limits.js';
 import type { Attachment, Message } from '../message/message.js';
 import { cut } from '../text.js';
 import type { KeyEntry, State } from './state.js';
@@ -15,17 +15,25 @@ export interface Bounds {
   readonly historyMax: number;
   /** If the state takes more memory than this, it forgets the oldest finished messages. */
   readonly memoryBytesMax: number;
+  /** Finished messages take at most so much memory, because the snapshots take disk for them. A reload changes it. */
+  readonly finishedBytesMax: number;
   /** How many Idempotency-Keys are remembered. */
   readonly keysMax: number;
 }
 
 /** Without `memoryBytesMax` memory has no bound; without `keysMax` it is IDEMPOTENCY_KEYS_MAX. */
-export type BoundsOptions = Pick<Bounds, 'historyMax'> & Partial<Bounds>;
+export type BoundsOptions = Pick<Bounds, 'historyMax'> &
+  Partial<Bounds> & { readonly budget?: { readonly maxSpoolBytes: number } };
 
 /** The bounds, with defaults. */
 export function boundsOf(options: BoundsOptions): Bounds {
   const { historyMax, memoryBytesMax = Number.POSITIVE_INFINITY, keysMax = IDEMPOTENCY_KEYS_MAX } = options;
-  return { historyMax, memoryBytesMax, keysMax };
+  return {
+    ...{ historyMax, memoryBytesMax, keysMax },
+    get finishedBytesMax() {
+      return (options.budget?.maxSpoolBytes ?? Number.POSITIVE_INFINITY) * FINISHED_SHARE;
+    },
+  };
 }
 
 /** Sums, in bytes of memory. */

@@ -195,3 +195,23 @@ t.test('the owner of the state directory is compared with our own user', async (
     'without /proc',
   );
 });
+
+t.test('check warns of numbers of messages that do not fit into the bytes', needsProgram, async (t) => {
+  const warningsWith = (env: Environment) => {
+    const state = { FIELDPOST_STATE_DIR: join(t.testdirName, 'state'), PATH: process.env.PATH };
+    return spawnSync(MAIN, ['check'], { env: { ...state, ...env }, encoding: 'utf8' }).stderr;
+  };
+  const small = { FIELDPOST_MAX_SPOOL: '4MiB', FIELDPOST_MAX_BODY: '1MiB', FIELDPOST_MAX_MESSAGE: '1MiB' };
+  const history =
+    /FIELDPOST_HISTORY=10000 does not fit into FIELDPOST_MAX_SPOOL, 4(?:\.0)? MiB: about 5\d\d finished messages do/;
+  const queue =
+    /FIELDPOST_MAX_QUEUE=10000 does not fit into FIELDPOST_MAX_SPOOL, .*: about 2048 messages of 1 KiB do/;
+  const found = warningsWith({ ...small, FIELDPOST_HISTORY: '10000' });
+  t.match(found, history);
+  t.match(found, queue);
+  t.notMatch(
+    warningsWith({ ...small, FIELDPOST_HISTORY: '500', FIELDPOST_MAX_QUEUE: '2000' }),
+    /does not fit/,
+  );
+  t.notMatch(warningsWith({}), /does not fit/, 'the defaults fit');
+});

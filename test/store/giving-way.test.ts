@@ -5,7 +5,7 @@ import type { Store, Upload } from '../../src/store/store.js';
 import { settled } from '../support/clock.js';
 import { draftTo, octets } from '../support/drafts.js';
 import { acceptWith, addFile, begin, budgetOf, failWith, inChunks, SPOOL } from '../support/spool.js';
-import { newDisk, openOn, STATE_DIR, segmentPath, settleAs } from '../support/store.js';
+import { newDisk, openOn, STATE_DIR, segmentPath, sendOne, settleAs } from '../support/store.js';
 
 const NAMES = ['a', 'b', 'c'];
 
@@ -150,4 +150,33 @@ t.test('content gives way on a full disk', async (t) => {
   await clock.advance(SPACE_FRESH_MS);
   await t.rejects(store.accept([draftTo('f')], null), { code: 'storage-full' });
   t.equal((await disk.list(SPOOL)).length, 2, 'nothing is dropped that would not help');
+});
+
+t.test('the history gives way to new messages', async (t) => {
+  const disk = newDisk();
+  const small = { maxSpoolBytes: 4 * MIB };
+  const name = `finished-${'x'.repeat(40)}`;
+  const options = { ...budgetOf(small), historyMax: 10_000 };
+  const { store } = await openOn(disk, 1, options);
+  for (let n = 0; n < 6000; n++) await sendOne(store, name);
+  let finished = 0;
+  for (let after: string | null = null; ; ) {
+    const page = store.list({ status: 'sent', limit: 1000, after });
+    finished += page.messages.length;
+    after = page.next;
+    if (after === null) break;
+  }
+  t.ok(finished > 500 && finished < 3000, `${finished} are listed`);
+  t.equal(store.room().reason, null);
+  await store.close();
+
+  // A larger budget has filled it, and a person makes it smaller.
+  const { store: large } = await openOn(disk, 2, { historyMax: 10_000 });
+  for (let n = 0; n < 6000; n++) await sendOne(large, name);
+  await large.close();
+  const { store: again } = await openOn(disk, 3, options);
+  await sendOne(again, name).catch(() => undefined);
+  await settled();
+  await sendOne(again, name);
+  t.equal(again.room().reason, null, 'the next start makes room for it');
 });
