@@ -7,7 +7,7 @@ import { FieldpostError } from '../errors.js';
 import { READ_AHEAD_BYTES, READ_AHEAD_GAP_BYTES } from '../limits.js';
 import type { Place } from '../message/message.js';
 import { crc32 } from './crc.js';
-import { rejectUnreadable } from './disk-error.js';
+import { asUnreadable } from './disk-error.js';
 import type { Segments } from './segments.js';
 
 /** Bytes of a segment, as they were when they were read. */
@@ -20,13 +20,19 @@ interface Stretch {
 /** Reads each content from its place. */
 export class Contents {
   readonly #readSegment: Segments['read'];
+  readonly #keepDamaged: (place: Place, bytes: Buffer | null) => Promise<void>;
   #stretch: Stretch = { segment: 0, offset: 0, bytes: Buffer.alloc(0) };
   /** Where the last content ended. */
   #last = { segment: 0, end: 0 };
   readonly #underWay = new Set<Promise<Buffer>>();
 
-  constructor(readSegment: Segments['read']) {
+  /** `keepDamaged` gets the bytes in the place of a damaged content, null if its segment is gone, before the read rejects. */
+  constructor(
+    readSegment: Segments['read'],
+    keepDamaged: (place: Place, bytes: Buffer | null) => Promise<void>,
+  ) {
     this.#readSegment = readSegment;
+    this.#keepDamaged = keepDamaged;
   }
 
   /** Rejects with `storage-damaged` if the content is lost, and with `storage-failed` if a retry may help. */
@@ -72,14 +78,18 @@ export class Contents {
   /** Memory and buses can fail for a moment: only content whose checksum is wrong twice is damaged. */
   async #readAlone(place: Place): Promise<Buffer> {
     const { segment, offset, length } = place;
-    for (let reading = 1; reading <= 2; reading++) {
-      const bytes = await this.#readSegment(segment, offset, length).catch(
-        rejectUnreadable('the stored content'),
-      );
+    for (let reading = 1; ; reading++) {
+      const bytes = await this.#readSegment(segment, offset, length).catch(async (error) => {
+        const rejected = asUnreadable('the stored content', error);
+        if (rejected.code === 'storage-damaged') await this.#keepDamaged(place, null);
+        throw rejected;
+      });
       const content = cut({ segment, offset, bytes }, place);
       if (content !== null) return content;
+      if (reading === 1) continue;
+      await this.#keepDamaged(place, bytes);
+      throw new FieldpostError('storage-damaged', 'the stored content is not what was accepted');
     }
-    throw new FieldpostError('storage-damaged', 'the stored content is not what was accepted');
   }
 }
 

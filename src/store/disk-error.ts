@@ -38,13 +38,11 @@ export async function syncAbove(disk: Disk, path: string): Promise<void> {
 const LOST: readonly string[] = ['ENOENT', 'EISDIR', 'ENXIO', 'ELOOP', 'ENOTSUP'];
 
 /**
- * Rejects a failed read of content: storage-damaged if the file is gone, else storage-failed, because a retry may work.
- * `what` names the content.
+ * A failed read of content: storage-damaged if the file is gone, else storage-failed, because a retry may work. `what` names
+ * the content.
  */
-export function rejectUnreadable(what: string): (error: unknown) => never {
-  return (error) => {
-    const isLost = LOST.includes(systemCodeOf(error));
-    const reason = `${what} cannot be read: ${wordsOf(error)}`;
-    throw new FieldpostError(isLost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });
-  };
+export function asUnreadable(what: string, error: unknown): FieldpostError {
+  const isLost = LOST.includes(systemCodeOf(error));
+  const reason = `${what} cannot be read: ${wordsOf(error)}`;
+  return new FieldpostError(isLost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });
 }

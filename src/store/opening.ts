@@ -8,7 +8,7 @@ import { Contents } from './contents.js';
 import { Damaged } from './damaged.js';
 import { syncAbove } from './disk-error.js';
 import type { LedgerOptions } from './ledger.js';
-import { type Replayed, replay } from './replay.js';
+import { fileOf, type Replayed, replay } from './replay.js';
 import { Segments } from './segments.js';
 import { openLow, SnapshotAdapter } from './snapshot.js';
 import { Spool } from './spool.js';
@@ -39,8 +39,19 @@ export async function openParts(options: LedgerOptions): Promise<Parts> {
   const fits = (bytes: number) => diskBytes() + bytes <= budget.maxSpoolBytes;
   const segments = new Segments(disk, join(directory, 'journal'), fits);
   const spool = new Spool(disk, join(directory, 'spool'), randomBytes);
-  const contents = new Contents((...range) => segments.read(...range));
-  const damaged = new Damaged(disk, join(directory, 'damaged'), budget.maxSpoolBytes);
+  const copies = join(directory, 'damaged');
+  const damaged = new Damaged(disk, copies, budget.maxSpoolBytes);
+  const contents = new Contents(
+    (...range) => segments.read(...range),
+    async ({ segment, offset }, bytes) => {
+      const before = damaged.count;
+      // As a start names them.
+      const piece = bytes === null ? 'missing' : offset;
+      const isKept = await damaged.keep(`${fileOf(segment)}.${piece}`, bytes ?? Buffer.alloc(0));
+      if (!isKept) segments.keepWhole(segment);
+      if (damaged.count > before) log.error('store damaged', { pieces: 1, heldBack: 0, copies });
+    },
+  );
   const syncedFile = new SyncedFile(disk, clock, join(directory, 'synced'));
   const bounds = boundsOf(options);
   const adapter = new SnapshotAdapter({ disk, directory, aside, bounds, dropped });

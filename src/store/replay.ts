@@ -274,7 +274,8 @@ function newestOf(formats: FoundHistory['formats']): string | null {
   return newest ? formatText(newest) : null;
 }
 
-function fileOf(segment: number): string {
+/** The name of a segment's file. */
+export function fileOf(segment: number): string {
   return `${String(segment).padStart(8, '0')}.log`;
 }
 

@@ -11,11 +11,13 @@ import type { Disk, DiskFile } from '../system/disk.js';
 import { Turns } from '../turns.js';
 import type { Aside } from './aside.js';
 import { crc32 } from './crc.js';
-import { asDiskError, rejectUnreadable } from './disk-error.js';
+import { asDiskError, asUnreadable } from './disk-error.js';
 import type { RandomBytes } from './ids.js';
 import { FILE_NAME as NAME } from './shapes.js';
 
-const unreadable = rejectUnreadable('a stored attachment');
+const unreadable = (error: unknown): never => {
+  throw asUnreadable('a stored attachment', error);
+};
 
 const ID_BYTES = 10;
 

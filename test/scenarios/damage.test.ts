@@ -295,3 +295,27 @@ for (const [what, make] of Object.entries({
     await after.end('SIGTERM');
   });
 }
+
+t.test('a segment that is damaged while the daemon runs', needsProgram, async (t) => {
+  const directory = join(t.testdir(), 'state');
+  await using relay = await fakeRelay();
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR: directory, FIELDPOST_RELAY: relay.url });
+  await daemon.api('queue/hold', {});
+  const ids = [await post(daemon, 'one', 'the first text'), await post(daemon, 'two', 'the second text')];
+  const path = newestSegment(directory);
+  const bytes = readFileSync(path);
+  bytes.write('???', bytes.indexOf('the second text'));
+  writeFileSync(path, bytes);
+  await daemon.api('queue/release', {});
+  const states = [];
+  for (const id of ids) states.push((await daemon.api(`messages/${id}?wait=30`)).json);
+  t.match(states, [{ status: 'sent' }, { status: 'failed', lastReply: 'storage damaged' }]);
+  t.equal((await daemon.api('state')).json.storage.damaged, 1, 'the state counts it');
+  t.match(daemon.lines.join('\n'), / error store damaged pieces=1 /, 'the log reports it');
+  const copies = readdirSync(join(directory, 'damaged'));
+  t.match(
+    copies.map((name) => readFileSync(join(directory, 'damaged', name), 'utf8')).join(),
+    '??? second text',
+  );
+  await daemon.end('SIGTERM');
+});

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { READ_AHEAD_BYTES, READ_AHEAD_GAP_BYTES } from '../../src/limits.js';
+import type { Place } from '../../src/message/message.js';
 import { Contents } from '../../src/store/contents.js';
 import { crc32 } from '../../src/store/crc.js';
 import { systemError } from '../support/system-error.js';
@@ -10,13 +11,16 @@ function bench() {
   const reads: number[] = [];
   let badFrom = Number.POSITIVE_INFINITY;
   let end = 0;
+  const kept: string[] = [];
+  const keep = async (_place: Place, bytes: Buffer | null) => void kept.push(String(bytes));
   const contents = new Contents(async (_segment, offset, length) => {
     reads.push(length);
     if (offset + length > badFrom) throw systemError('EIO', 'bad sector');
     return Buffer.from(bytes.subarray(offset, offset + length));
-  });
+  }, keep);
   return {
     contents,
+    kept,
     reads,
     bytes,
     breakFrom: (offset: number) => {
@@ -71,15 +75,32 @@ t.test('an unreadable sector behind a content does not cost the content', async 
 t.test('content that is read wrongly once is read again', async (t) => {
   const bytes = Buffer.from('first');
   let reads = 0;
-  const contents = new Contents(async () => (++reads === 1 ? Buffer.from('f?rst') : bytes));
+  const contents = new Contents(
+    async () => (++reads === 1 ? Buffer.from('f?rst') : bytes),
+    async () => void t.fail('nothing is damaged'),
+  );
   const place = { segment: 7, offset: 5, length: 5, crc: crc32(bytes) };
   t.equal(String(await contents.read(place)), 'first');
   t.equal(reads, 2);
 });
 
 t.test('content of another CRC is damage, also in what was read ahead', async (t) => {
-  const { contents, bytes, write } = bench();
+  const { contents, bytes, write, kept } = bench();
   const places = [write('first'), write('second'), write('third')];
-  for (const { offset } of places) bytes.writeUInt8(0, offset);
+  for (const { offset } of places) bytes.writeUInt8(0x3f, offset);
   for (const place of places) await t.rejects(contents.read(place), { code: 'storage-damaged' });
+  t.same(kept, ['?irst', '?econd', '?hird'], 'the bytes are kept');
+});
+
+t.test('content whose segment is gone is damage', async (t) => {
+  const kept: (Buffer | null)[] = [];
+  const contents = new Contents(
+    async () => {
+      throw systemError('ENOENT', 'no such file');
+    },
+    async (_place, bytes) => void kept.push(bytes),
+  );
+  const place = { segment: 7, offset: 5, length: 5, crc: 0 };
+  await t.rejects(contents.read(place), { code: 'storage-damaged' });
+  t.same(kept, [null]);
 });
