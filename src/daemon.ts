@@ -229,7 +229,7 @@ function hasMoved({ cloud: before }: Config, { cloud: next }: Config): boolean {
 function doing({ system, store, cloud, delivery }: Parts): Doing {
   return {
     queue: store.counts(),
-    isFull: store.room().reason !== null,
+    fullReason: store.room().reason,
     relay: delivery.relayView(),
     link: linkView(cloud, delivery.waitReason) ?? { state: 'disabled', reason: null },
     storage: store.storage(),

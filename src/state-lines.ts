@@ -1,8 +1,10 @@
 /**
  * The state of the daemon (local-api §3) in a few lines for people, and in one sentence. Pure.
  */
+import { MINUTE_MS } from './limits.js';
 import { bytesInWords, counted, span } from './sizes.js';
 import type { QueueCounts, QueueRoom, StorageState } from './store/store.js';
+import { isRelayDown } from './views.js';
 
 interface Stated {
   state: string;
@@ -19,7 +21,8 @@ export type DaemonState = Partial<{
   };
   /** `nextTryAt`: when a relay that is down is tried again; null during a try. */
   relay: Stated & { nextTryAt?: string | null };
-  queue: QueueCounts & Partial<QueueRoom & { full: boolean }>;
+  queue: Omit<QueueCounts, 'forCloud'> &
+    Partial<QueueRoom & Pick<QueueCounts, 'forCloud'> & { full: boolean }>;
   destinations: {
     count: number;
     hidden?: number;
@@ -29,7 +32,7 @@ export type DaemonState = Partial<{
   };
   /** JSON writes an infinite number as null. */
   storage: Omit<StorageState, 'freeBytes'> & { freeBytes: number | null };
-  clock: { trusted: boolean };
+  clock: { trusted: boolean; now?: string };
   settings: Stated;
   version: string;
   uptimeMs: number;
@@ -57,46 +60,123 @@ export function stateLines(state: DaemonState, time: ShowTime): StateLine[] {
   ];
 }
 
+/** Messages that wait so long for a peer that is down are a case for a person. */
+const LONG_DOWN_MS = 15 * MINUTE_MS;
+
+type Said = readonly [mood: Mood, words: string];
+
 /**
- * The most important fact in one sentence: why messages are refused, else why they wait, else what a person should look
- * at. Null if the daemon does not tell its queue. The words may have text of strangers in them.
+ * The state in one sentence, and its colour, for every face: the page and its title, `status`, `queue`, the report. Each
+ * row that is so adds its words, in this order, and the worst mood colours them all. fieldpost(1) has the table, too:
+ *
+ *     the storage, the queue or the settings refuse       bad     why
+ *     messages wait, and delivery is on hold              uneasy  how many, and that
+ *     emails wait, and no relay is configured             uneasy  how many, and that
+ *     emails wait, and the relay fails or refuses         uneasy  how many, its reason, since when; after 15 min bad
+ *     emails wait, and the relay tells a reason           uneasy  how many, and the reason
+ *     SMS, calls or pushes wait, and there is no cloud    uneasy  how many, and that
+ *     they wait, and the cloud link is not online         uneasy  how many, and why; after 15 min bad
+ *     they wait, and the link tells a reason              uneasy  how many, and the reason
+ *     messages wait for none of this, some deferred       uneasy  how many of both
+ *     messages wait, none is deferred                     good    how many
+ *     messages have failed                                uneasy  how many
+ *     all of the above is good, and something else is not         the first such: relay, cloud, then the worst line
+ *     nothing of all this                                 good    all is well
+ *
+ * Null if the daemon does not tell its queue. The words may have text of strangers in them.
  */
-export function headline(state: DaemonState, time: ShowTime): readonly [mood: Mood, words: string] | null {
-  const { storage, queue, settings, link } = state;
-  if (storage !== undefined && storage.state !== 'ok') {
-    return ['bad', `messages are refused: the storage is ${storage.state}${because(storage.reason)}`];
-  }
-  if (queue === undefined) return null;
-  if (queue.full) return ['bad', `${refusedWords(queue)}: the queue is full${because(queue.reason)}`];
-  if (settings?.state === 'refused')
-    return ['bad', `the new settings are refused${because(settings.reason)}`];
+export function headline(state: DaemonState, time: ShowTime): Said | null {
+  const refused = refusals(state);
+  const { queue } = state;
+  if (queue === undefined) return refused[0] ?? null;
   const waiting = queue.queued + queue.sending + queue.deferred;
-  if (waiting > 0)
-    return [queue.held || queue.deferred > 0 ? 'uneasy' : 'good', waitWords(waiting, state, time)];
-  if (queue.held) return ['uneasy', 'nothing waits, and delivery is on hold'];
-  if (queue.failed > 0) return ['uneasy', `nothing waits; ${queue.failed} failed`];
-  if (link !== undefined && link.state !== 'online' && link.state !== 'disabled') {
-    return [
-      'uneasy',
-      `nothing waits; the cloud link is ${link.state}${since(link.since, time)}${because(link.reason)}`,
-    ];
-  }
-  return ['good', 'all is well, nothing waits'];
+  const waits = waiting > 0 ? [waitWords(waiting, queue, state, time)] : [];
+  if (waiting === 0 && queue.held) waits.push(['uneasy', 'nothing waits, and delivery is on hold']);
+  const failed: Said[] = queue.failed > 0 ? [['uneasy', `${queue.failed} failed`]] : [];
+  const said = [...refused, ...waits, ...failed];
+  // In front: behind the number of waiting messages it would read as what they wait for.
+  if (worst(said) === 'good') said.unshift(...elsewhere(state, time).slice(0, 1));
+  if (said.length === 0) return ['good', 'all is well, nothing waits'];
+  const start = refused.length + waits.length === 0 ? 'nothing waits; ' : '';
+  const [mood, words] = together(said);
+  return [mood, `${start}${words}`];
 }
 
-/** How many messages wait, and for what. */
-function waitWords(waiting: number, { queue, relay, link }: DaemonState, time: ShowTime): string {
+/** Why messages, or the new settings, are refused. */
+function refusals({ storage, queue, settings }: DaemonState): Said[] {
+  const said: Said[] = [];
+  if (storage !== undefined && storage.state !== 'ok')
+    said.push(['bad', `messages are refused: the storage is ${storage.state}${because(storage.reason)}`]);
+  else if (queue?.full)
+    said.push(['bad', `${refusedWords(queue)}: the queue is full${because(queue.reason)}`]);
+  if (settings?.state === 'refused')
+    said.push(['bad', `the new settings are refused${because(settings.reason)}`]);
+  return said;
+}
+
+/** How many messages wait, and for what. An older daemon does not tell which wait for the cloud. */
+function waitWords(
+  waiting: number,
+  { held, deferred, forCloud = 0 }: NonNullable<DaemonState['queue']>,
+  state: DaemonState,
+  time: ShowTime,
+): Said {
+  const reasons: Said[] = held
+    ? [['uneasy', 'delivery is on hold']]
+    : [
+        ...(forCloud < waiting ? relayTrouble(state, time, true) : []),
+        ...(forCloud > 0 ? cloudTrouble(state, time, true) : []),
+      ];
   const count = `${waiting} waiting`;
-  if (queue?.held) return `${count}: delivery is on hold`;
-  if (relay?.state === 'none' && link?.state === 'disabled')
-    return `${count}: no relay is configured (FIELDPOST_RELAY)`;
-  // The words of a fault name the relay, or the cloud.
-  for (const peer of [relay, link]) {
-    if (peer?.reason && peer.state !== 'disabled' && peer.state !== 'none') {
-      return `${count}: ${peer.reason}${since(peer.since, time)}${nextTry(peer, time)}`;
-    }
+  if (reasons.length > 0)
+    return [worst(reasons), `${count}: ${reasons.map(([, words]) => words).join('; ')}`];
+  return deferred > 0 ? ['uneasy', `${count}, ${deferred} of them deferred`] : ['good', count];
+}
+
+/** What keeps emails from leaving; with `isAwaited` some wait for it. */
+function relayTrouble({ relay, clock }: DaemonState, time: ShowTime, isAwaited: boolean): Said[] {
+  if (relay === undefined) return [];
+  if (relay.state === 'none') return [['uneasy', 'no relay is configured (FIELDPOST_RELAY)']];
+  if (isRelayDown(relay.state)) {
+    const why = relay.reason ?? `the relay is ${relay.state}`;
+    return [[downMood(relay, clock, isAwaited), `${why}${since(relay.since, time)}${nextTry(relay, time)}`]];
   }
-  return queue !== undefined && queue.deferred > 0 ? `${count}, ${queue.deferred} of them deferred` : count;
+  return relay.reason && (isAwaited || relay.state !== 'ok') ? [['uneasy', relay.reason]] : [];
+}
+
+/** What keeps SMS, calls and pushes from leaving. */
+function cloudTrouble({ link, clock }: DaemonState, time: ShowTime, isAwaited: boolean): Said[] {
+  if (link === undefined) return [];
+  const { state, reason } = link;
+  if (state === 'disabled') return isAwaited ? [['uneasy', 'no cloud is configured (FIELDPOST_CLOUD)']] : [];
+  if (state === 'online') return isAwaited && reason ? [['uneasy', reason]] : [];
+  const words = `the cloud link is ${state}${since(link.since, time)}${because(reason)}`;
+  return [[downMood(link, clock, isAwaited), words]];
+}
+
+function downMood({ since }: Stated, clock: DaemonState['clock'], isAwaited: boolean): Mood {
+  const isLong = Date.parse(clock?.now ?? '') - Date.parse(since ?? '') >= LONG_DOWN_MS;
+  return isAwaited && isLong ? 'bad' : 'uneasy';
+}
+
+/** What is not good although no message waits for it, the first to be told first: damage is worse than the rest. */
+function elsewhere(state: DaemonState, time: ShowTime): Said[] {
+  const lines = [...storage(state), ...destinations(state, time), ...clock(state)];
+  return [
+    ...relayTrouble(state, time, false),
+    ...cloudTrouble(state, time, false),
+    ...lines.flatMap(([, mood, words]): Said[] => (mood === 'good' ? [] : [[mood, words]])),
+  ];
+}
+
+/** One sentence of several, in the worst mood. */
+function together(said: readonly Said[]): Said {
+  return [worst(said), said.map(([, words]) => words).join('; ')];
+}
+
+function worst(said: readonly Said[]): Mood {
+  const moods = said.map(([mood]) => mood);
+  return (['bad', 'uneasy'] as const).find((mood) => moods.includes(mood)) ?? 'good';
 }
 
 function since(iso: string | null | undefined, time: ShowTime): string {

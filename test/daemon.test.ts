@@ -281,7 +281,10 @@ t.test('a reload follows another relay, and names the keys that wait for a resta
   t.same((await daemon.reload(configOf(none))).taken, ['FIELDPOST_RELAY']);
   t.equal((await post(daemon, 'one')).status, 202);
   t.equal((await post(daemon, 'two')).status, 429, 'the new limit of the queue');
-  t.equal(daemon.status(), '1 queued, queue full, no relay, cloud disabled');
+  t.equal(
+    daemon.status(),
+    '1 queued, queue full (the queue holds 1 message and takes at most 1), no relay, cloud disabled',
+  );
   await daemon.stop();
 });
 

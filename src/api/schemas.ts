@@ -25,6 +25,7 @@ const queue = {
   sending: count,
   deferred: count,
   failed: count,
+  forCloud: { ...count, description: 'SMS, calls and pushes among those that wait; all others are emails' },
   oldestAgeMs: count,
   bytes: count,
   held: flag,
@@ -112,7 +113,10 @@ export const SCHEMAS = {
         description: 'names in the state directory that can be neither read nor renamed',
       },
     }),
-    clock: record({ trusted: flag }),
+    clock: record({
+      trusted: flag,
+      now: { ...instant, description: 'what the clock of the device says: `since` is by the same clock' },
+    }),
     settings: record({
       state: { type: 'string', enum: ['ok', 'refused'] },
       since: instant,

@@ -20,7 +20,8 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
   const { store, clock, version } = context;
   await store.look();
   const uptimeMs = clock.bootMs() - context.startedBootMs;
-  const startedMs = clock.wallMs() - uptimeMs;
+  const nowMs = clock.wallMs();
+  const startedMs = nowMs - uptimeMs;
   const relay = context.relayState();
   const { synced, lastSyncMs, reason } = context.syncState() ?? NEVER_SYNCED;
   exchange.json(200, {
@@ -39,7 +40,7 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
       reason,
     },
     storage: store.storage(),
-    clock: { trusted: context.clockTrusted() },
+    clock: { trusted: context.clockTrusted(), now: isoOf(nowMs) },
     settings: settingsView(context.settingsFault(), startedMs),
     version,
     uptimeMs,

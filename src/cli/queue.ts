@@ -80,8 +80,7 @@ async function standing(call: Call): Promise<string> {
   );
   const said = headline(state ?? {}, (iso) => `${moment(iso)} UTC`);
   const hint = state?.queue?.held ? '; fieldpost queue release ends that' : '';
-  const hasReason = said !== null && (said[0] !== 'good' || said[1].includes(': '));
-  return hasReason ? `${visible(said[1])}${hint}\n` : '';
+  return said !== null && said[0] !== 'good' ? `${visible(said[1])}${hint}\n` : '';
 }
 
 /** A line for each message, and below it, indented, the relay's last reply. */

@@ -7,7 +7,8 @@ import type { LINK_STATES, LinkView, RelayView, SettingsFault } from '../views.j
 /** The parts of the line. */
 export interface Doing {
   readonly queue: QueueCounts;
-  readonly isFull: boolean;
+  /** Why the queue takes no ordinary message; null while it does. */
+  readonly fullReason: string | null;
   readonly relay: Pick<RelayView, 'state' | 'reason'>;
   readonly link: Pick<LinkView, 'reason'> & { readonly state: (typeof LINK_STATES)[number] };
   readonly storage: Pick<StorageState, 'state' | 'reason'>;
@@ -23,12 +24,12 @@ const RELAY = {
 };
 
 /** The queue, the relay and the link; storage and settings only with a fault. Time alone changes nothing in it. */
-export function statusLine({ queue, isFull, relay, link, storage, settings }: Doing): string {
+export function statusLine({ queue, fullReason, relay, link, storage, settings }: Doing): string {
   const waiting = queue.queued + queue.sending;
   const parts = [
     settings === null ? '' : `settings refused (${settings.reason})`,
     `${waiting} queued${queue.held ? ' (on hold)' : ''}`,
-    isFull ? 'queue full' : '',
+    fullReason === null ? '' : `queue full (${fullReason})`,
     queue.deferred > 0 ? `${queue.deferred} deferred` : '',
     queue.failed > 0 ? `${queue.failed} failed` : '',
     `${relay.state === 'unknown' && relay.reason !== null ? 'relay has taken nothing yet' : RELAY[relay.state]}${because(relay.reason)}`,

@@ -186,6 +186,7 @@ class JournaledStore implements Store {
     const oldest = oldestOpen(this.#state);
     return {
       ...countMessages(this.#state, this.#sending),
+      forCloud: this.#state.forCloud.size,
       oldestAgeMs: oldest ? this.#ledger.ageMs(oldest.accepted) : 0,
       bytes: this.#ledger.diskBytes,
       held: this.held,

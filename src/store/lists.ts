@@ -34,11 +34,12 @@ export function insert(state: State, message: Message, place: Place | null): voi
 export function insertRow(state: State, row: MessageRow): void {
   const { list: kinds } = state.messages.kinds;
   state.messages.addRow(row);
-  const isPlain = row.length === PLAIN_LENGTH && (kinds[row[1]] as RowKind).status === 'queued';
-  if (isPlain) {
+  const { status, type } = kinds[row[1]] as RowKind;
+  if (row.length === PLAIN_LENGTH && status === 'queued') {
     // Nearly all: accepting and a start with ten thousand make no Message.
     state.weights.messages += plainWeight(row[2], row[3]);
     if (row[6] > 0) countLive(state, row[6], row[8]);
+    if (type !== 1) state.forCloud.add(row[0]);
     return;
   }
   // For what must be counted. The table makes its own when somebody asks.
@@ -69,6 +70,7 @@ function enter(state: State, message: Message, place: Place | null): void {
   setPlace(state, message, place);
   const isDone = isFinal(message.status);
   if (message.extras?.urgent) state.urgent[isDone ? 'delete' : 'add'](message.id);
+  if (message.type !== 1) state.forCloud[isDone ? 'delete' : 'add'](message.id);
   if (message.extras?.onlySends) countOnlySent(state, message);
   if (message.status === 'deferred') state.deferred.add(message.id);
   if (!isDone) return;

@@ -47,6 +47,8 @@ export interface State {
   readonly finished: Set<string>;
   /** The ids of waiting messages that are urgent. */
   readonly urgent: Set<string>;
+  /** The ids of waiting messages that go by the cloud: SMS, calls and pushes. */
+  readonly forCloud: Set<string>;
   /** What waits of callers who may only send: the memory of each message, by its id. */
   readonly onlySent: Map<string, number>;
   /** The oldest first. */
@@ -85,6 +87,7 @@ export function emptyState(bounds: Bounds): State {
     kept: new Set(),
     finished: new Set(),
     urgent: new Set(),
+    forCloud: new Set(),
     onlySent: new Map(),
     keys: new Map(),
     sendKeys: new Map(),

@@ -31,6 +31,8 @@ export interface QueueCounts {
   sending: number;
   deferred: number;
   failed: number;
+  /** Those of them that wait for the cloud: SMS, calls and pushes that are not final. */
+  forCloud: number;
   /** Age of the oldest message that is not final; 0 if there is none. */
   oldestAgeMs: number;
   /** Bytes that journal, spool and snapshots take on the disk. */

@@ -400,7 +400,8 @@ test('the state', async (t) => {
   const { freeBytes } = await api.disk.space('/');
   const { used, limits } = api.store.room();
   t.match([used.messages, limits], [1, { messages: 10_000, bytes: 2 ** 28, memoryBytes: 2 ** 23 }]);
-  const queue = { queued: 1, sending: 0, deferred: 0, failed: 0, oldestAgeMs: 12_345, bytes, held: false };
+  const counts = { queued: 1, sending: 0, deferred: 0, failed: 0, forCloud: 0 };
+  const queue = { ...counts, oldestAgeMs: 12_345, bytes, held: false };
   const { json, status } = await api.call('GET', '/api/internal/state');
   t.equal(status, 200);
   const noCloud = 'No cloud is configured (FIELDPOST_CLOUD)';
@@ -422,7 +423,7 @@ test('the state', async (t) => {
     queue: { ...queue, used, limits, full: false, reason: null },
     destinations: { count: 0, hidden: 0, synced: false, lastSync: null, reason: alone },
     storage: { state: 'ok', reason: null, freeBytes, damaged: 0, newer: [], unusable: [] },
-    clock: { trusted: false },
+    clock: { trusted: false, now: '2026-11-20T09:00:12.345Z' },
     settings: { state: 'ok', since: '2026-11-20T09:00:00.000Z', reason: null },
     version: '1.2.3',
     uptimeMs: 12_345,

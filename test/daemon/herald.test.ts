@@ -87,10 +87,19 @@ t.test('the interval of keep-alives', async (t) => {
 });
 
 t.test('the status line', async (t) => {
-  const queue = { queued: 2, sending: 1, deferred: 0, failed: 0, oldestAgeMs: 5, bytes: 9, held: false };
+  const queue = {
+    queued: 2,
+    sending: 1,
+    deferred: 0,
+    failed: 0,
+    forCloud: 0,
+    oldestAgeMs: 5,
+    bytes: 9,
+    held: false,
+  };
   const well = {
     queue,
-    isFull: false,
+    fullReason: null,
     relay: { state: 'ok', reason: null },
     link: { state: 'disabled', reason: 'No cloud is configured (FIELDPOST_CLOUD)' },
     storage: { state: 'ok', reason: null },
@@ -98,7 +107,7 @@ t.test('the status line', async (t) => {
   } as const;
   const ill = {
     queue: { ...queue, deferred: 4, failed: 5, held: true },
-    isFull: true,
+    fullReason: 'it holds 9500',
     relay: { state: 'failing', reason: 'r:25: no DNS' },
     link: { state: 'offline', reason: 'no network' },
     storage: { state: 'full', reason: 'no space' },
@@ -107,7 +116,7 @@ t.test('the status line', async (t) => {
   for (const reason of [
     'X=1: no',
     'on hold',
-    'queue full',
+    'queue full (it holds 9500)',
     '5 failed',
     'r:25: no DNS',
     'no network',

@@ -6,6 +6,7 @@ import { connect, createServer } from 'node:net';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { type DaemonProcess, startDaemon } from '../support/daemon.js';
+import { HEADLINES, spoken } from '../support/headlines.js';
 import { fakeRelay } from '../support/relay.js';
 import { serve } from '../support/serve.js';
 import {
@@ -100,6 +101,32 @@ t.test('every part is seen, at each width, dark and light, and nothing bars the 
     assertQuiet(t, seen);
     await seen.context.close();
   }
+});
+
+/** So many pictures of the headline are kept. */
+const PICTURES = /; 8 failed$|daily limit|messages are refused|no relay.*no route/;
+
+t.test('the headline and the title, row by row', options, async (t) => {
+  const daemon = await startWith(t);
+  const seen = await open(await openBrowser(t), urlOf(daemon));
+  const { page } = seen;
+  await page.getByText(/all is well/i).waitFor();
+  const known = (await daemon.api('state')).json;
+  let shown = {};
+  await page.route('**/api/internal/state', (route) => route.fulfill({ json: { ...known, ...shown } }));
+  for (const [index, [state, mood, words]] of HEADLINES.entries()) {
+    const said = spoken(words, '(?:\\d+ \\w{3} )?\\d\\d:\\d\\d');
+    shown = { clock: { trusted: true }, destinations: undefined, settings: undefined, ...state };
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await page.locator(`#headline.${mood}`).filter({ hasText: said }).waitFor();
+    t.match(
+      await page.title(),
+      new RegExp(`^${mood === 'good' ? '' : '! '}Fieldpost: ${said.source.slice(1)}`, 'i'),
+    );
+    if (PICTURES.test(words)) await keepPicture(page, `headline-${index}`, { width: 1280, scheme: 'light' });
+  }
+  t.strictSame(await barriersOf(page), []);
+  assertQuiet(t, seen);
 });
 
 t.test('messages: filter, retry, cancel, hold, release, send all', options, async (t) => {

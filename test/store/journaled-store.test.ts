@@ -392,6 +392,25 @@ t.test('counts', async (t) => {
   t.match(store.counts(), { queued: 2, sending: 2, deferred: 1, failed: 1, oldestAgeMs: 5000, held: false });
 });
 
+t.test('how many wait for the cloud, also after starts by replay and by snapshot', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  const sms: Draft = { ...draftTo('s'), type: 2, destination: '+31612345678', content: { message: 'x' } };
+  const { ids } = await store.accept([draftTo('a'), sms, sms, { ...sms, urgent: true }], null);
+  await settleAs(store, ids[1] as string, 'failed');
+  t.match(store.counts(), { queued: 3, failed: 1, forCloud: 2 });
+  await store.retry(ids[1] as string);
+  await store.cancel(ids[2] as string);
+  t.match(store.counts(), { queued: 3, forCloud: 2 });
+  const killed = disk.afterKill();
+  const { store: replayed } = await openOn(killed, 2, { clock });
+  t.match(replayed.counts(), { queued: 3, forCloud: 2 }, 'after a kill');
+  await replayed.accept([sms], null);
+  await replayed.close();
+  const { store: read } = await openOn(killed.afterKill(), 3, { clock });
+  t.match(read.counts(), { queued: 4, forCloud: 3 }, 'after a stop');
+});
+
 t.test('outcomes are synced within a second or 32, and idleness writes nothing', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);

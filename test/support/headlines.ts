@@ -1,0 +1,169 @@
+/** The states that the headline tells apart, and what each face says of them. */
+
+const SINCE = '2026-11-20T14:02:00Z';
+const SOON = '2026-11-20T14:16:59Z';
+const LATE = '2026-11-20T14:17:00Z';
+const none = { queued: 0, sending: 0, deferred: 0, failed: 0, oldestAgeMs: 0, bytes: 0, held: false };
+const ok = { state: 'ok', since: SINCE, reason: null };
+const failing = { state: 'failing', since: SINCE, reason: 'r:25: does not answer' };
+const refusing = { ...failing, state: 'refusing', reason: 'r:25: daily limit', nextTryAt: LATE };
+const noRelay = { state: 'none', since: null, reason: null };
+const online = { ...ok, state: 'online', lastHeartbeat: null };
+const offline = { ...online, state: 'offline', reason: 'no route to host' };
+const disabled = { ...online, state: 'disabled', reason: 'No cloud' };
+const mails = { ...none, queued: 2, forCloud: 0 };
+const calls = { ...none, queued: 2, forCloud: 2 };
+const fine = { state: 'ok', reason: null, damaged: 0, newer: [], unusable: [], freeBytes: 0 } as const;
+const noRoom = { ...fine, state: 'full', reason: 'no room' } as const;
+const full = { ...mails, full: true, reason: 'it holds 2' };
+const bad = { ...ok, state: 'refused', reason: 'X=1: no' };
+const people = { count: 4, synced: true, lastSync: null };
+const soon = { trusted: true, now: SOON };
+const late = { trusted: true, now: LATE };
+
+/** The state, the colour, and the words, with times as `14:02`. */
+type Row = readonly [state: object, mood: string, words: string];
+
+const GOOD = { queue: none, relay: ok, link: online, storage: fine };
+
+/** Each row of the table (src/state-lines.ts), and rows together. Each changes a state in which all is good. */
+const CHANGES: readonly Row[] = [
+  // Nothing waits.
+  [{}, 'good', 'all is well, nothing waits'],
+  [{ link: disabled }, 'good', 'all is well, nothing waits'],
+  [{ relay: { ...ok, reason: 'spare:25: no' } }, 'good', 'all is well, nothing waits'],
+  [{ relay: noRelay }, 'uneasy', 'nothing waits; no relay is configured (FIELDPOST_RELAY)'],
+  [{ relay: failing, clock: late }, 'uneasy', 'nothing waits; r:25: does not answer since 14:02'],
+  [{ relay: { ...failing, state: 'unknown' } }, 'uneasy', 'nothing waits; r:25: does not answer'],
+  [{ link: offline }, 'uneasy', 'nothing waits; the cloud link is offline since 14:02: no route to host'],
+  [{ queue: { ...none, held: true } }, 'uneasy', 'nothing waits, and delivery is on hold'],
+  [{ queue: { ...none, failed: 3 } }, 'uneasy', 'nothing waits; 3 failed'],
+  [
+    { clock: { trusted: false } },
+    'uneasy',
+    'nothing waits; the time of day is not confirmed; dates shown may be wrong',
+  ],
+  [
+    { storage: { ...fine, damaged: 2 }, clock: { trusted: false } },
+    'bad',
+    'nothing waits; 2 pieces of the store could not be read: see damaged/ and names in .damaged',
+  ],
+  [
+    { destinations: people, link: disabled },
+    'uneasy',
+    'nothing waits; 4 destinations, but without a cloud nobody is told',
+  ],
+  // Emails wait: for the relay, whatever the cloud does.
+  [{ queue: mails }, 'good', '2 waiting'],
+  [{ queue: mails, relay: { ...ok, state: 'unknown' } }, 'good', '2 waiting'],
+  [{ queue: { ...mails, deferred: 7 } }, 'uneasy', '9 waiting, 7 of them deferred'],
+  [{ queue: { ...mails, deferred: 7, failed: 8 } }, 'uneasy', '9 waiting, 7 of them deferred; 8 failed'],
+  [{ queue: { ...mails, failed: 8 } }, 'uneasy', '2 waiting; 8 failed'],
+  [{ queue: { ...mails, held: true }, relay: failing }, 'uneasy', '2 waiting: delivery is on hold'],
+  [{ queue: mails, relay: noRelay }, 'uneasy', '2 waiting: no relay is configured (FIELDPOST_RELAY)'],
+  [
+    { queue: mails, relay: noRelay, link: offline },
+    'uneasy',
+    '2 waiting: no relay is configured (FIELDPOST_RELAY)',
+  ],
+  [{ queue: mails, relay: failing }, 'uneasy', '2 waiting: r:25: does not answer since 14:02'],
+  [{ queue: mails, relay: failing, clock: soon }, 'uneasy', '2 waiting: r:25: does not answer since 14:02'],
+  [{ queue: mails, relay: failing, clock: late }, 'bad', '2 waiting: r:25: does not answer since 14:02'],
+  [
+    { queue: mails, relay: failing, link: offline, clock: soon },
+    'uneasy',
+    '2 waiting: r:25: does not answer since 14:02',
+  ],
+  [
+    { queue: mails, relay: refusing, clock: soon },
+    'uneasy',
+    '2 waiting: r:25: daily limit since 14:02; next try 14:17',
+  ],
+  [
+    { queue: mails, relay: refusing, clock: late },
+    'bad',
+    '2 waiting: r:25: daily limit since 14:02; next try 14:17',
+  ],
+  [
+    { queue: { ...mails, failed: 8 }, relay: failing },
+    'uneasy',
+    '2 waiting: r:25: does not answer since 14:02; 8 failed',
+  ],
+  [
+    { queue: mails, relay: { ...ok, reason: 'under way for 40 s' }, clock: late },
+    'uneasy',
+    '2 waiting: under way for 40 s',
+  ],
+  [
+    { queue: mails, link: offline },
+    'uneasy',
+    'the cloud link is offline since 14:02: no route to host; 2 waiting',
+  ],
+  // SMS, calls and pushes wait: for the cloud, whatever the relay does.
+  [{ queue: calls }, 'good', '2 waiting'],
+  [{ queue: calls, link: disabled }, 'uneasy', '2 waiting: no cloud is configured (FIELDPOST_CLOUD)'],
+  [
+    { queue: calls, link: offline, clock: soon },
+    'uneasy',
+    '2 waiting: the cloud link is offline since 14:02: no route to host',
+  ],
+  [
+    { queue: calls, link: offline, clock: late },
+    'bad',
+    '2 waiting: the cloud link is offline since 14:02: no route to host',
+  ],
+  [
+    { queue: calls, link: offline, relay: failing },
+    'uneasy',
+    '2 waiting: the cloud link is offline since 14:02: no route to host',
+  ],
+  [
+    { queue: calls, link: { ...online, reason: 'messages wait: 503' } },
+    'uneasy',
+    '2 waiting: messages wait: 503',
+  ],
+  [{ queue: calls, relay: noRelay }, 'uneasy', 'no relay is configured (FIELDPOST_RELAY); 2 waiting'],
+  // Both.
+  [
+    { queue: { ...calls, forCloud: 1 }, relay: failing, link: offline, clock: late },
+    'bad',
+    '2 waiting: r:25: does not answer since 14:02; the cloud link is offline since 14:02: no route to host',
+  ],
+  [
+    { queue: { ...calls, forCloud: 1 }, relay: noRelay, link: offline, clock: late },
+    'bad',
+    '2 waiting: no relay is configured (FIELDPOST_RELAY); the cloud link is offline since 14:02: no route to host',
+  ],
+  // Something is refused: that, and its cause.
+  [{ storage: noRoom }, 'bad', 'messages are refused: the storage is full: no room'],
+  [
+    { storage: noRoom, queue: { ...full, failed: 1 } },
+    'bad',
+    'messages are refused: the storage is full: no room; 2 waiting; 1 failed',
+  ],
+  [
+    { queue: full, relay: failing },
+    'bad',
+    'messages are refused: the queue is full: it holds 2; 2 waiting: r:25: does not answer since 14:02',
+  ],
+  [
+    { queue: { ...full, held: true, failed: 1 } },
+    'bad',
+    'messages are refused: the queue is full: it holds 2; 2 waiting: delivery is on hold; 1 failed',
+  ],
+  [{ settings: bad }, 'bad', 'the new settings are refused: X=1: no'],
+  [
+    { settings: bad, queue: mails, relay: failing },
+    'bad',
+    'the new settings are refused: X=1: no; 2 waiting: r:25: does not answer since 14:02',
+  ],
+];
+
+/** The same with the whole state. */
+export const HEADLINES = CHANGES.map(([change, mood, words]): Row => [{ ...GOOD, ...change }, mood, words]);
+
+/** The words as a face may say them: each has its own way to show a time. */
+export function spoken(words: string, time: string): RegExp {
+  const exact = words.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
+  return new RegExp(`^${exact.replace(/14:\d\d/g, time)}$`, 'im');
+}
