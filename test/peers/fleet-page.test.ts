@@ -196,7 +196,7 @@ t.test(
       await dialog.getByText(/^The key is (copied|selected)/).waitFor();
       await dialog.getByRole('button', { name: 'Close' }).click();
       // The dialog tells that it was closed in a task of its own.
-      await page.waitForFunction("document.querySelector('#key-text').textContent === ''");
+      await page.locator('#key-text:empty').waitFor({ state: 'attached' });
       t.notMatch(await page.content(), key, 'the page forgets it');
       const answer = await fetch(`${cloud.url}devices/${id}/heartbeat`, {
         method: 'PUT',

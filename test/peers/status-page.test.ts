@@ -209,7 +209,7 @@ t.test('address book: the words of the daemon stand at each field', options, asy
   await dialog.getByLabel('Address or number').fill('not an address');
   await dialog.getByRole('button', { name: 'Save' }).click();
   const field = dialog.getByLabel('Address or number');
-  await page.waitForFunction('document.activeElement.getAttribute("aria-invalid") === "true"');
+  await page.locator(':focus[aria-invalid=true]').waitFor();
   const described = await field.getAttribute('aria-describedby');
   t.match(await page.locator(`#${described}`).textContent(), /email address/);
   t.strictSame(await barriersOf(page), []);
