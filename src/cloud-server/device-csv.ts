@@ -5,7 +5,7 @@ import type { Device } from './device-list.js';
 import type { DeviceStatus } from './status.js';
 
 /** A device as the answers of the cloud show it. Times are ISO 8601. */
-export interface DeviceView extends Pick<Device, 'id' | 'state' | 'destinations'>, DeviceStatus {
+export interface DeviceView extends Pick<Device, 'id' | 'name' | 'state' | 'destinations'>, DeviceStatus {
   readonly since: string | null;
   readonly lastHeartbeat: string | null;
 }
@@ -24,6 +24,7 @@ const COLUMNS: readonly (readonly [name: string, of: (device: DeviceView) => Val
   ['relay', ({ relay }) => relay],
   ['link', ({ link }) => link],
   ['destinations', ({ destinations }) => destinations],
+  ['name', ({ name }) => name],
 ];
 
 /** The lines, each with its end: the names of the columns, then one for each device. */

@@ -6,7 +6,7 @@ import { FieldpostError } from '../errors.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { OPERATOR } from './access.js';
-import { type Device, type DeviceList, type DeviceQuery, fits, Lowest } from './device-list.js';
+import { type Device, type DeviceList, type DeviceQuery, fits, Lowest, ORDERS } from './device-list.js';
 import type { DeviceKeys, FleetDocuments, FleetWatch, Sighting } from './fleet-store.js';
 import { NO_STATUS, needsHelp } from './status.js';
 
@@ -88,10 +88,12 @@ export class Devices {
     return this.#device(id, this.#options.watch.sighting(id));
   }
 
-  /** The first devices by id that fit. Others run in between: the devices may be many. */
-  async list({ after, limit, ...filter }: DeviceQuery): Promise<DeviceList> {
+  /** The first devices in this order that fit. Others run in between: the devices may be many. */
+  async list({ after, limit, order, ...filter }: DeviceQuery): Promise<DeviceList> {
     const counts = { offline: 0, online: 0, moved: 0, unheard: 0, attention: 0 };
-    const page = new Lowest<Device>(limit);
+    const compare = ORDERS[order];
+    const page = new Lowest<Device>(limit, compare);
+    const last = after === null ? null : this.#device(after, this.#options.watch.sighting(after));
     let [all, total] = [0, 0];
     for (const device of this.#all()) {
       if (++all % SLICE === 0) await pause(this.#options.clock);
@@ -99,7 +101,7 @@ export class Devices {
       if (needsHelp(device.status)) counts.attention++;
       if (!fits(device, filter)) continue;
       total++;
-      if (after === null || device.id > after) page.add(device);
+      if (last === null || compare(device, last) > 0) page.add(device);
     }
     const { lowest: devices, isMore } = page.end();
     return { devices, next: isMore ? (devices.at(-1)?.id ?? null) : null, total, counts };
@@ -118,8 +120,8 @@ export class Devices {
   }
 
   #device(id: string, sighting: Sighting | null): Device {
-    const destinations = this.#options.documents.about(id)?.destinations ?? null;
-    return { ...UNHEARD, ...sighting, id, destinations };
+    const { name = null, destinations = null } = this.#options.documents.about(id) ?? {};
+    return { ...UNHEARD, ...sighting, id, name, destinations };
   }
 
   #has(id: string): boolean {

@@ -82,9 +82,15 @@ export function peopleOf(document: Document): string[] {
   return entriesOf(document).flatMap((entry) => personOf(entry) ?? []);
 }
 
+/** What people call the device, harmless in any text; null: they have given it no name. */
+export function nameOf({ name }: Document): string | null {
+  return lineOf(name);
+}
+
 /** How texts describe the device: by its name, else by its id; also by site and contact if the document has them. */
-export function aboutOf({ name, site, contact }: Document, id: string): About {
-  return { device: lineOf(name) ?? id, site: lineOf(site), contact: lineOf(contact) };
+export function aboutOf(document: Document, id: string): About {
+  const { site, contact } = document;
+  return { device: nameOf(document) ?? id, site: lineOf(site), contact: lineOf(contact) };
 }
 
 /** The text as one line without control characters; null if it is too long or has no visible character. */

@@ -10,12 +10,12 @@ import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
 import { Turns } from '../turns.js';
-import { type Document, isDocument, parseDocument, peopleOf } from './document.js';
+import { type Document, isDocument, nameOf, parseDocument, peopleOf } from './document.js';
 import type { AboutDocument, FleetDocuments, StoredDocument } from './fleet-store.js';
 import type { People } from './people.js';
 
 /** A document in memory. */
-interface Held extends StoredDocument {
+interface Held extends StoredDocument, Pick<AboutDocument, 'name'> {
   /** Counts its PUTs. */
   readonly revision: number;
 }
@@ -65,7 +65,9 @@ export class Documents implements FleetDocuments {
 
   about(id: string): AboutDocument | null {
     const held = this.#stored.get(id);
-    return held === undefined ? null : { etag: held.etag, destinations: held.document.destinations.length };
+    if (held === undefined) return null;
+    const { etag, name, document } = held;
+    return { etag, name, destinations: document.destinations.length };
   }
 
   async read(id: string): Promise<StoredDocument | null> {
@@ -147,5 +149,5 @@ function heldIn(value: unknown): Held | null {
 /** The revision makes the ETag of every PUT new, so a PUT with an older ETag fails. After a removal it is 1 again. */
 function read({ revision, document }: Kept): Held {
   const text = JSON.stringify(document);
-  return { revision, document, text, etag: etagOf(`${revision} ${text}`) };
+  return { revision, document, text, name: nameOf(document), etag: etagOf(`${revision} ${text}`) };
 }

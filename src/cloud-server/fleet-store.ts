@@ -22,6 +22,8 @@ export interface AboutDocument {
   readonly etag: string;
   /** The number of its entries. */
   readonly destinations: number;
+  /** What people call the device; null: nothing. */
+  readonly name: string | null;
 }
 
 /** The destinations documents of all devices. */

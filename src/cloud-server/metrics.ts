@@ -7,7 +7,7 @@ import { by, METRICS_TYPE, metricsText } from '../http/metrics-text.js';
 import type { CloudParts } from './calls.js';
 
 const CLOUD = metricsText('fieldpost_cloud_');
-const ANY = { state: null, idPart: '', version: null, attention: false, after: null } as const;
+const ANY = { state: null, part: '', order: 'id', version: null, attention: false, after: null } as const;
 
 /** `GET /metrics` */
 export async function getMetrics(exchange: Exchange, parts: CloudParts): Promise<void> {

@@ -9,19 +9,26 @@ import { CLOUD_LIST_MAX } from '../limits.js';
 import { isDeviceId } from './access.js';
 import type { CloudParts } from './calls.js';
 import { csvOf, type DeviceView } from './device-csv.js';
-import { DEVICE_STATES, type Device, type DeviceQuery } from './device-list.js';
+import { DEVICE_STATES, type Device, type DeviceQuery, ORDERS } from './device-list.js';
 
 const FORMATS = ['json', 'csv'] as const;
+const ORDER_NAMES = Object.keys(ORDERS) as readonly (keyof typeof ORDERS)[];
 
 /** The parameters of `GET /devices`, for OpenAPI. */
 export const DEVICES_QUERY = {
   state: { type: 'string', enum: DEVICE_STATES },
-  q: { type: 'string', description: 'a part of the id, in upper or lower case' },
+  q: { type: 'string', description: 'a part of the id or the name, in upper or lower case' },
   version: { type: 'string', description: 'the whole version' },
   attention: {
     type: 'boolean',
     default: false,
     description: 'true: only devices whose relay is failing or refusing, or with failed messages',
+  },
+  order: {
+    type: 'string',
+    enum: ORDER_NAMES,
+    default: 'id',
+    description: 'attention: who is offline comes first, then who needs attention',
   },
   limit: { type: 'integer', minimum: 1, maximum: CLOUD_LIST_MAX, default: CLOUD_LIST_MAX },
   after: { type: 'string', description: 'the `next` of the page before' },
@@ -94,9 +101,9 @@ export function getHealth(exchange: Exchange, parts: CloudParts): void {
   exchange.send(200, 'text/plain', `ok${refused}`);
 }
 
-function viewOf({ id, state, sinceMs, heardMs, destinations, status }: Device): DeviceView {
+function viewOf({ id, name, state, sinceMs, heardMs, destinations, status }: Device): DeviceView {
   const isoOf = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
-  return { id, state, since: isoOf(sinceMs), lastHeartbeat: isoOf(heardMs), destinations, ...status };
+  return { id, name, state, since: isoOf(sinceMs), lastHeartbeat: isoOf(heardMs), destinations, ...status };
 }
 
 /** An unknown parameter is ignored. Throws invalid. */
@@ -111,9 +118,10 @@ function parseQuery(query: string): DeviceQuery & { readonly format: (typeof FOR
   };
   const parsed = {
     state: oneOf('state', DEVICE_STATES),
-    idPart: (given.get('q') ?? '').trim().toLowerCase(),
+    part: (given.get('q') ?? '').trim().toLowerCase(),
     version: given.get('version'),
     attention: oneOf('attention', ['true', 'false']) === 'true',
+    order: oneOf('order', ORDER_NAMES) ?? 'id',
     limit: wholeNumberIn(given, 'limit', DEVICES_QUERY.limit, (fault) => faults.push(fault)),
     after: given.get('after'),
     format: oneOf('format', FORMATS),

@@ -102,6 +102,7 @@ export const CLOUD_SCHEMAS = {
   Taken: open({ id: { ...text, description: 'that of the message' } }, ['id']),
   Device: record({
     id: deviceIdSchema,
+    name: { ...orNull(text), description: 'the name in its document' },
     state: {
       ...text,
       enum: DEVICE_STATES,

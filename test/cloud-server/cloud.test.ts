@@ -149,11 +149,18 @@ t.test('a device has its own key, and so has the operator', async (t) => {
   t.same(listed.json, {
     devices: [
       {
-        ...{ id: 'pump-3', state: 'online', since, lastHeartbeat: since, destinations: null },
+        ...{ id: 'pump-3', name: null, state: 'online', since, lastHeartbeat: since, destinations: null },
         ...{ version: null, queue: null, relay: null, link: null },
       },
       {
-        ...{ id: 'pump-4', state: 'unheard', since: null, lastHeartbeat: null, destinations: null },
+        ...{
+          id: 'pump-4',
+          name: null,
+          state: 'unheard',
+          since: null,
+          lastHeartbeat: null,
+          destinations: null,
+        },
         ...{ version: null, queue: null, relay: null, link: null },
       },
     ],

@@ -1,6 +1,6 @@
 /** The limit on devices, and lists of them: filters, pages, counts. */
 import t from 'tap';
-import { type DeviceQuery, Lowest } from '../../src/cloud-server/device-list.js';
+import { compareIds, type DeviceQuery, Lowest } from '../../src/cloud-server/device-list.js';
 import { Devices } from '../../src/cloud-server/devices.js';
 import type { Sighting } from '../../src/cloud-server/fleet-store.js';
 import { NO_STATUS } from '../../src/cloud-server/status.js';
@@ -9,8 +9,8 @@ import { FakeClock } from '../support/clock.js';
 import { keptLog } from '../support/system.js';
 
 const ALL: DeviceQuery = {
-  ...{ state: null, idPart: '', version: null, attention: false },
-  ...{ after: null, limit: CLOUD_DEVICES_MAX },
+  ...{ state: null, part: '', version: null, attention: false },
+  ...{ order: 'id', after: null, limit: CLOUD_DEVICES_MAX },
 };
 
 type Seen = Partial<Sighting> & Pick<Sighting, 'id'>;
@@ -21,6 +21,7 @@ function fleet({
   documents = [] as string[],
   keys = [] as string[],
   inFile = [] as string[],
+  names = {} as Readonly<Record<string, string>>,
 }) {
   const online = { state: 'online', heardMs: null, sinceMs: null, status: NO_STATUS } as const;
   const watched = new Map(seen.map((one) => [one.id, { ...online, ...one }]));
@@ -39,7 +40,8 @@ function fleet({
     },
     documents: {
       ids: documents,
-      about: (id) => (documents.includes(id) ? { etag: '"1"', destinations: 2 } : null),
+      about: (id) =>
+        documents.includes(id) ? { etag: '"1"', destinations: 2, name: names[id] ?? null } : null,
       remove: async () => undefined,
     },
     keys: {
@@ -87,7 +89,7 @@ t.test('a device is known by a heartbeat, a document or a key; each is in the li
   t.match(devices.get('both'), { id: 'both', state: 'online', destinations: 2, status });
   t.strictSame(devices.get('new'), {
     ...{ id: 'new', state: 'unheard', heardMs: null, sinceMs: null, destinations: null },
-    status: NO_STATUS,
+    ...{ name: null, status: NO_STATUS },
   });
   t.throws(() => devices.get('none'), { code: 'not-found' });
   await t.rejects(devices.remove('none'), { code: 'not-found' });
@@ -109,13 +111,96 @@ t.test('a filter goes by state, part of the id, version, and who needs a person'
   });
   t.strictSame(await ids({ state: 'offline' }), ['pump-2']);
   t.strictSame(await ids({ state: 'unheard' }), ['pump-4']);
-  t.strictSame(await ids({ idPart: 'pump' }), ['Pump-1', 'pump-2', 'pump-4']);
+  t.strictSame(await ids({ part: 'pump' }), ['Pump-1', 'pump-2', 'pump-4']);
   t.strictSame(await ids({ version: '2.0' }), ['Pump-1', 'pump-2'], 'the whole version');
   t.strictSame(await ids({ attention: true }), ['Pump-1', 'pump-2']);
-  t.strictSame(await ids({ attention: true, state: 'online', idPart: 'p' }), ['Pump-1']);
+  t.strictSame(await ids({ attention: true, state: 'online', part: 'p' }), ['Pump-1']);
   const { total, counts, next } = await devices.list({ ...ALL, attention: true, limit: 1 });
   t.strictSame([total, next], [2, 'Pump-1'], 'the total of all pages');
   t.strictSame(counts, { offline: 1, online: 1, moved: 1, unheard: 1, attention: 2 }, 'of all devices');
+});
+
+t.test('the name of a document is told, and found', async (t) => {
+  const names = { 'pump-1': 'Gemaal Sluis', 'pump-2': 'Poelgeest' };
+  const { devices, ids } = fleet({
+    seen: [{ id: 'pump-2' }],
+    documents: ['pump-1', 'pump-2', 'sluis'],
+    names,
+  });
+  t.equal(devices.get('pump-1').name, 'Gemaal Sluis');
+  t.equal(devices.get('sluis').name, null);
+  t.strictSame(await ids({ part: 'sluis' }), ['pump-1', 'sluis'], 'by name and by id');
+  t.strictSame(await ids({ part: 'poel' }), ['pump-2']);
+});
+
+t.test('what needs attention comes first, in pages, too', async (t) => {
+  const failing = { ...NO_STATUS, relay: 'failing' };
+  const failed = { ...NO_STATUS, queue: { queued: 0, deferred: 0, failed: 12 } };
+  const { devices, ids } = fleet({
+    seen: [
+      { id: 'a-1' },
+      { id: 'a-10', status: failed },
+      { id: 'a-9', state: 'moved', status: failing },
+      { id: 'b-2', state: 'offline' },
+      { id: 'b-1', state: 'offline', status: failing },
+      { id: 'a-0', state: 'moved' },
+    ],
+    keys: ['a-00'],
+  });
+  const order = ['b-1', 'b-2', 'a-9', 'a-10', 'a-1', 'a-0', 'a-00'];
+  t.strictSame(await ids({ order: 'attention' }), order);
+  const found: string[] = [];
+  for (let after: string | null = null; found.length < 10; ) {
+    const page: Awaited<ReturnType<Devices['list']>> = await devices.list({
+      ...ALL,
+      order: 'attention',
+      limit: 2,
+      after,
+    });
+    found.push(...page.devices.map(({ id }) => id));
+    after = page.next;
+    if (after === null) break;
+  }
+  t.strictSame(found, order);
+});
+
+t.test('ids have the order in which people sort and count, which is one order', async (t) => {
+  const sorted = [
+    '',
+    '01',
+    '1',
+    '2',
+    '10',
+    '100',
+    'a',
+    'a-',
+    'a-1',
+    'a-1-2',
+    'a-1-10',
+    'a-01x',
+    'a-2',
+    'a-10',
+    'a1',
+    'a1b',
+    'a001bb',
+    'a9',
+    'A9',
+    `a${'9'.repeat(60)}`,
+    `a1${'0'.repeat(60)}`,
+    'b',
+    'p1',
+    'P2',
+    'p10',
+    'P10',
+  ];
+  const signs = (ids: readonly string[]) =>
+    ids.flatMap((one) => ids.map((other) => Math.sign(compareIds(one, other))));
+  t.strictSame([...sorted].reverse().sort(compareIds), sorted);
+  t.strictSame(
+    signs(sorted),
+    sorted.flatMap((_, i) => sorted.map((_, j) => Math.sign(i - j))),
+    'each pair, from both sides',
+  );
 });
 
 t.test('pages are by id, and together have each device once', async (t) => {
@@ -133,7 +218,11 @@ t.test('pages are by id, and together have each device once', async (t) => {
       pages.push(page.map(({ id }) => id));
       after = next;
     } while (after !== null);
-    t.strictSame(pages.flat(), [...all].sort(), `${limit}`);
+    t.strictSame(
+      pages.flat(),
+      Array.from({ length: 100 }, (_, n) => `pump-${n}`),
+      `${limit}`,
+    );
     t.equal(pages.length, Math.ceil(100 / limit), 'no empty page at the end');
   }
   t.strictSame((await devices.list({ ...ALL, after: 'zzz' })).devices, []);
@@ -144,11 +233,11 @@ t.test('the lowest of many are the first of all, in whatever order they come', a
     const ids = Array.from({ length: 50 }, (_, n) => String.fromCharCode(65 + n)).sort(
       (a, b) => order * (a < b ? -1 : 1),
     );
-    const lowest = new Lowest<{ id: string }>(3);
+    const lowest = new Lowest<{ id: string }>(3, (a, b) => (a.id < b.id ? -1 : 1));
     for (const id of ids) lowest.add({ id });
     t.strictSame(lowest.end(), { lowest: [{ id: 'A' }, { id: 'B' }, { id: 'C' }], isMore: true });
   }
-  const few = new Lowest<{ id: string }>(3);
+  const few = new Lowest<{ id: string }>(3, (a, b) => (a.id < b.id ? -1 : 1));
   for (const id of ['c', 'a', 'b']) few.add({ id });
   t.strictSame(few.end(), { lowest: [{ id: 'a' }, { id: 'b' }, { id: 'c' }], isMore: false });
 });

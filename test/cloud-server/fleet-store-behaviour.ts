@@ -125,7 +125,7 @@ export function testStore(t: Test, open: OpenStore): void {
     await t.rejects(documents.put(ID, 'x', { 'if-none-match': '*' }), code('malformed-request'));
     const first = await documents.put(ID, document('A'), { 'if-none-match': '*' });
     t.match(await documents.read(ID), { etag: first, document: document('A') });
-    t.match(documents.about(ID), { etag: first, destinations: 0 });
+    t.match(documents.about(ID), { etag: first, destinations: 0, name: 'A' });
     t.strictSame([...documents.ids], [ID]);
     await t.rejects(
       documents.put(ID, document('B'), { 'if-none-match': '*' }),
@@ -137,6 +137,9 @@ export function testStore(t: Test, open: OpenStore): void {
     await t.rejects(documents.put(ID, document('C'), { 'if-match': first }), code('precondition-failed'));
     const third = await documents.put(ID, document('C'), { 'if-match': '*' });
     t.match(await documents.read(ID), { etag: third, document: document('C') });
+    t.equal(documents.about(ID)?.name, 'C');
+    await documents.put(ID, { destinations: [] }, { 'if-match': third });
+    t.equal(documents.about(ID)?.name, null);
     await documents.remove(ID);
     t.equal(await documents.read(ID), null);
     t.equal(documents.about(ID), null);
@@ -161,7 +164,7 @@ export function testStore(t: Test, open: OpenStore): void {
     await bench.fleet.documents.put(ID, document('A'), { 'if-none-match': '*' });
     await bench.restart();
     t.match(await bench.fleet.documents.read(ID), { document: document('A') });
-    t.match(bench.fleet.documents.about(ID), { destinations: 0 });
+    t.match(bench.fleet.documents.about(ID), { destinations: 0, name: 'A' });
     await bench.fleet.stop();
   });
 

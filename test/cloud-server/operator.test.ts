@@ -162,15 +162,26 @@ t.test('the list takes filters and pages, and names each parameter that is wrong
   t.strictSame(await ids('q=MP-5'), ['pump-5']);
   t.strictSame(await ids('version=1.2.3'), ['pump-3']);
   t.strictSame(await ids('attention=true'), ['pump-3']);
+  await at.boss('POST', '/devices/pump-20/key');
+  const named = { body: { name: 'Sluis', destinations: [] }, headers: { 'If-None-Match': '*' } };
+  t.equal((await at.boss('PUT', '/devices/pump-20/destinations', named)).status, 204);
+  t.strictSame(await ids('q=slu'), ['pump-20'], 'by name');
+  t.equal((await at.boss('GET', '/devices/pump-20')).json.name, 'Sluis');
+  t.strictSame(await ids('order=id'), ['pump-3', 'pump-4', 'pump-5', 'pump-6', 'pump-20']);
+  t.equal((await at.boss('DELETE', '/devices/pump-20')).status, 204);
+  await at.boss('POST', '/devices/a/key');
+  t.strictSame(await ids('order=attention&limit=2'), ['pump-3', 'a']);
+  t.equal((await at.boss('DELETE', '/devices/a')).status, 204);
   t.strictSame(await ids('attention=false&other=1'), ['pump-3', 'pump-4', 'pump-5', 'pump-6']);
   const { json } = await at.boss('GET', '/devices?limit=1&state=unheard');
   t.match(json, { next: 'pump-4', total: 3, counts: { online: 1, unheard: 3, attention: 1 }, refused: 0 });
-  const wrong = await at.boss('GET', '/devices?state=x&attention=1&limit=0&format=xml');
+  const wrong = await at.boss('GET', '/devices?state=x&attention=1&limit=0&format=xml&order=x');
   t.equal(wrong.status, 422);
   t.strictSame(wrong.json.errors.map(({ pointer }: { pointer: string }) => pointer).sort(), [
     'attention',
     'format',
     'limit',
+    'order',
     'state',
   ]);
   for (const limit of ['10001', '-1', '1.5', 'x', '']) {
@@ -184,12 +195,12 @@ t.test('CSV: quotes, no formulas, ISO times, and a link to the next page', async
   const reported = { version: '=1+1,"x"', queue: QUEUE, relay: '@ok', link: 'online' };
   await at.beat('pump-3', 'three', reported);
   const now = new Date(at.cloud.clock.wallMs()).toISOString();
-  const head = 'id,state,since,lastHeartbeat,version,queued,deferred,failed,relay,link,destinations';
+  const head = 'id,state,since,lastHeartbeat,version,queued,deferred,failed,relay,link,destinations,name';
   const { text, headers } = await at.boss('GET', '/devices?format=csv');
   t.strictSame(text.split('\r\n'), [
     head,
-    `pump-3,online,${now},${now},"'=1+1,""x""",1,2,0,'@ok,online,`,
-    'pump-4,unheard,,,,,,,,,',
+    `pump-3,online,${now},${now},"'=1+1,""x""",1,2,0,'@ok,online,,`,
+    'pump-4,unheard,,,,,,,,,,',
     '',
   ]);
   t.equal(headers.get('content-type'), 'text/csv; charset=utf-8; header=present');

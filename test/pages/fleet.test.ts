@@ -1,28 +1,38 @@
 import t from 'tap';
-import { fleetHeadline, peopleIn, queriesFor, troubleOf } from '../../src/pages/fleet/devices.js';
+import { fleetHeadline, peopleIn, queryFor, troubleOf } from '../../src/pages/fleet/devices.js';
 
-t.test('devices: one query for each state that is wanted, those that are offline first', async (t) => {
-  const asked = (words: string, state: string) => queriesFor(words, state).map(([, query]) => `${query}`);
-  const states = ['state=offline', 'state=online', 'state=moved', 'state=unheard'];
-  t.strictSame(asked('', ''), states);
-  t.strictSame(asked(' a&b ', 'moved'), ['state=moved&q=a%26b']);
-  t.strictSame(
-    asked('', 'attention'),
-    states.map((state) => `${state}&attention=true`),
-  );
+t.test('devices: the query', async (t) => {
+  const asked = (words: string, state: string) => `${queryFor(words, state, 100)}`;
+  const all = 'order=attention&limit=100';
+  t.equal(asked('', ''), all);
+  t.equal(asked(' a&b ', 'moved'), `${all}&q=a%26b&state=moved`);
+  t.equal(asked('', 'attention'), `${all}&attention=true`);
 });
 
 t.test('devices: the headline tells the worst', async (t) => {
-  const none = { offline: 0, online: 0, moved: 0, unheard: 0 };
-  t.same(fleetHeadline(none), ['soft', 'no device has called yet']);
-  t.same(fleetHeadline({ ...none, online: 1 }), ['good', '1 device, online']);
-  t.same(fleetHeadline({ ...none, online: 2 }), ['good', '2 devices, all online']);
-  t.same(fleetHeadline({ ...none, online: 1, offline: 1 }), ['bad', '1 of 2 devices is offline']);
-  t.same(fleetHeadline({ ...none, offline: 2, moved: 1 }), ['bad', '2 of 3 devices are offline']);
-  t.same(fleetHeadline({ ...none, online: 1, moved: 1 }), [
-    'good',
-    '1 of 2 devices is online, none is offline',
-  ]);
+  const none = { offline: 0, online: 0, moved: 0, unheard: 0, attention: 0 };
+  const more = 'there are too many: 3 calls of others refused';
+  for (const [counts, refused, mood, words] of [
+    [{}, 0, 'soft', 'no device has called yet'],
+    [{ unheard: 2 }, 0, 'soft', 'no device has called yet'],
+    [{ online: 1, unheard: 2 }, 0, 'good', '1 of 3 devices is online, none is offline'],
+    [{ online: 1 }, 0, 'good', '1 device, online'],
+    [{ online: 2 }, 0, 'good', '2 devices, all online'],
+    [{ online: 1, offline: 1 }, 0, 'bad', '1 of 2 devices is offline'],
+    [{ offline: 2, moved: 1 }, 0, 'bad', '2 of 3 devices are offline'],
+    [{ online: 1, moved: 1 }, 0, 'good', '1 of 2 devices is online, none is offline'],
+    [{ online: 2, attention: 1 }, 0, 'uneasy', '2 devices, all online; 1 needs attention'],
+    [
+      { online: 1, moved: 1, attention: 2 },
+      0,
+      'uneasy',
+      '1 of 2 devices is online, none is offline; 2 need attention',
+    ],
+    [{ online: 1, offline: 1, attention: 2 }, 0, 'bad', '1 of 2 devices is offline; 2 need attention'],
+    [{ online: 2 }, 3, 'uneasy', `2 devices, all online; ${more}`],
+    [{ online: 2, attention: 1 }, 3, 'uneasy', `2 devices, all online; 1 needs attention; ${more}`],
+  ] as const)
+    t.same(fleetHeadline({ ...none, ...counts }, refused), [mood, words]);
 });
 
 t.test('devices: a failing relay and failed messages are trouble, and nothing else', async (t) => {

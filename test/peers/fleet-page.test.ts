@@ -94,7 +94,7 @@ t.test('the devices and whom the cloud would tell, at each width, dark and light
     t.strictSame(await barriersOf(page), []);
     await keepPicture(page, 'fleet-key', look);
     await dialog.getByLabel('Key').fill('boss');
-    await page.keyboard.press('Enter');
+    await dialog.getByLabel('Key').press('Enter');
     await page.getByText('1 of 4 devices is offline').waitFor();
     t.match(
       await devices(page).getByRole('listitem').first().textContent(),
@@ -155,7 +155,7 @@ t.test(
   'a device that needs a person is marked and found; a new one gets its key; CSV',
   options,
   async (t) => {
-    const cloud = await startCloud(t, 'pump-1 one\npump-2 two\n* boss\n');
+    const cloud = await startCloud(t, 'pump-1 one\npump-2 two\npump-10 ten\n* boss\n');
     const queue = { queued: 3, deferred: 2, failed: 1 };
     await cloud.beat('pump-1', DAY_MS, 'running', {
       version: '1.2.3',
@@ -164,14 +164,28 @@ t.test(
       link: 'unsteady',
     });
     await cloud.beat('pump-2', DAY_MS, 'running', { relay: 'ok' });
+    await cloud.beat('pump-10', DAY_MS, 'running', { queue: { queued: 0, deferred: 0, failed: 12 } });
+    await cloud.store('pump-10', { name: 'Gemaal Sluis', destinations: [] });
     const browser = await openBrowser(t);
     for (const look of LOOKS) {
       const seen = await open(browser, cloud.url, look);
       const { page } = seen;
       await page.getByRole('dialog').getByLabel('Key').fill('boss');
-      await page.keyboard.press('Enter');
+      await page.getByRole('dialog').getByLabel('Key').press('Enter');
       await device(page, 'pump-2').waitFor();
       await device(page, 'pump-1').getByText('relay failing, 1 message failed').waitFor();
+      await page.locator('#headline.uneasy').getByText('need attention').waitFor();
+      t.match(await page.title(), /^! Devices: .*; 2 need attention$/);
+      const order = await devices(page)
+        .getByRole('listitem')
+        .evaluateAll((all) => all.map((one) => one.dataset.key));
+      t.strictSame(order.slice(0, 2), ['pump-1', 'pump-10'], 'what needs attention comes first');
+      await keepPicture(page, 'fleet-order', look);
+      await page.getByLabel('Device id').fill('gemaal');
+      await device(page, 'pump-2').waitFor({ state: 'detached' });
+      await device(page, 'pump-10').getByText('Gemaal Sluis', { exact: true }).waitFor();
+      await page.getByLabel('Device id').fill('');
+      await device(page, 'pump-2').waitFor();
       await page.getByLabel('State').selectOption('needs attention');
       await device(page, 'pump-2').waitFor({ state: 'detached' });
       await device(page, 'pump-1').locator('summary').click();
@@ -210,7 +224,10 @@ t.test(
         page.getByRole('button', { name: 'Save as CSV' }).click(),
       ]);
       const csv = readFileSync(await download.path(), 'utf8');
-      t.match(csv, /^id,state,.*\r\nnew-.*\r\npump-1,online,.*,1.2.3,3,2,1,failing,unsteady,\r\npump-2,/s);
+      t.match(
+        csv,
+        /^id,state,.*\r\nnew-.*\r\npump-1,online,.*,1.2.3,3,2,1,failing,unsteady,,\r\npump-2,.*\r\npump-10,.*,Gemaal Sluis\r\n/s,
+      );
       assertQuiet(t, seen);
       await seen.context.close();
     }

@@ -7,7 +7,7 @@ import { FieldpostError } from '../../errors.js';
 import type { Etcd, KeyValue } from '../../etcd/etcd.js';
 import { type Conditions, checkPrecondition } from '../../http/etag.js';
 import { CLOUD_DOCUMENT_BYTES_MAX } from '../../limits.js';
-import { isDocument, parseDocument, peopleOf } from '../document.js';
+import { isDocument, nameOf, parseDocument, peopleOf } from '../document.js';
 import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
 import type { People } from '../people.js';
 import { objectIn, type Shelf } from './mirror.js';
@@ -87,9 +87,10 @@ export class EtcdDocuments implements FleetDocuments {
 
   #keep(id: string, text: string, revision: number): void {
     if ((this.#held.get(id)?.revision ?? 0) >= revision) return;
-    const stored = storedOf({ value: text, modRevision: revision });
-    this.#held.set(id, { etag: stored.etag, destinations: stored.document.destinations.length, revision });
-    this.#options.people.set(id, peopleOf(stored.document));
+    const { document, etag } = storedOf({ value: text, modRevision: revision });
+    const destinations = document.destinations.length;
+    this.#held.set(id, { etag, destinations, name: nameOf(document), revision });
+    this.#options.people.set(id, peopleOf(document));
   }
 
   #forget(id: string, revision: number): void {

@@ -12,19 +12,19 @@ import { type FleetDevice, peopleIn, STATE_WORDS, troubleOf } from './devices.js
 const MOODS: Readonly<Record<string, string>> = { online: 'good', offline: 'bad' };
 
 /** A device without what changes with each heartbeat: its element stays while this does. */
-export interface ShownDevice extends Pick<FleetDevice, 'id' | 'state' | 'since'> {
+export interface ShownDevice extends Pick<FleetDevice, 'id' | 'name' | 'state' | 'since'> {
   readonly trouble: string | null;
 }
 
 /** What the list shows of a device. */
 export function shownOf(device: FleetDevice): ShownDevice {
-  const { id, state, since } = device;
-  return { id, state, since, trouble: troubleOf(device) };
+  const { id, name, state, since } = device;
+  return { id, name, state, since, trouble: troubleOf(device) };
 }
 
 /** The element of a device; `before` is the one that it replaces. */
 export function deviceItem(
-  { id, state, since, trouble }: ShownDevice,
+  { id, name, state, since, trouble }: ShownDevice,
   before: Element | undefined,
   opened: () => void,
 ): HTMLElement {
@@ -40,7 +40,7 @@ export function deviceItem(
         'summary',
         {},
         html('strong', { class: MOODS[state] ?? 'soft' }, state),
-        html('span', {}, id),
+        html('span', {}, html('span', {}, id), ...(name === null ? [] : [' ', html('span', {}, name)])),
         html('span', { class: 'soft' }, STATE_WORDS[state] ?? ''),
         ...when,
         ...(trouble === null ? [] : [html('strong', { class: 'bad' }, trouble)]),

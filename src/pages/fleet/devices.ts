@@ -7,6 +7,7 @@ import { isRelayDown } from '../../views.js';
 /** A device, as `GET /devices` tells it. */
 export interface FleetDevice {
   readonly id: string;
+  readonly name: string | null;
   readonly state: string;
   readonly since: string | null;
   readonly lastHeartbeat: string | null;
@@ -24,29 +25,41 @@ export const ATTENTION = 'attention';
 
 type State = (typeof DEVICE_STATES)[number];
 
-/** How many devices are in each state. */
-export type FleetCounts = Readonly<Record<State, number>>;
+/** How many devices are in each state, and how many need a person. */
+export type FleetCounts = Readonly<Record<State | typeof ATTENTION, number>>;
 
-/** The queries that list the devices: one for each state that is wanted, so that those that are offline come first. */
-export function queriesFor(words: string, state: string): readonly (readonly [State, URLSearchParams])[] {
-  const states = DEVICE_STATES.filter((one) => state === '' || state === ATTENTION || state === one);
-  return states.map((one) => {
-    const query = new URLSearchParams({ state: one });
-    if (words.trim() !== '') query.set('q', words.trim());
-    if (state === ATTENTION) query.set('attention', 'true');
-    return [one, query] as const;
-  });
+/** The query that lists the devices, those that need a person first. */
+export function queryFor(words: string, state: string, limit: number): URLSearchParams {
+  const query = new URLSearchParams({ order: ATTENTION, limit: String(limit) });
+  if (words.trim() !== '') query.set('q', words.trim());
+  if (state === ATTENTION) query.set('attention', 'true');
+  else if (state !== '') query.set('state', state);
+  return query;
 }
 
-/** One sentence about all devices, and its mood. */
-export function fleetHeadline(counts: FleetCounts): readonly [mood: string, words: string] {
-  const { offline, online } = counts;
-  const count = DEVICE_STATES.reduce((sum, state) => sum + counts[state], 0);
-  if (count === 0) return ['soft', 'no device has called yet'];
+/** One sentence about all devices, and its mood; `refused`: the calls of devices that are too many. */
+export function fleetHeadline(counts: FleetCounts, refused: number): readonly [mood: string, words: string] {
+  const { offline, online, attention, unheard } = counts;
+  const count = countOf(counts);
+  const hasNone = count === unheard;
   const all = counted(count, 'device');
-  if (offline > 0) return ['bad', `${offline} of ${all} ${offline === 1 ? 'is' : 'are'} offline`];
-  if (online === count) return ['good', online === 1 ? '1 device, online' : `${all}, all online`];
-  return ['good', `${online} of ${all} ${online === 1 ? 'is' : 'are'} online, none is offline`];
+  const some = (part: number) => `${part} of ${all} ${part === 1 ? 'is' : 'are'}`;
+  const troubles = [
+    ...(attention > 0 ? [`${attention} ${attention === 1 ? 'needs' : 'need'} attention`] : []),
+    ...(refused > 0 ? [`there are too many: ${counted(refused, 'call')} of others refused`] : []),
+  ];
+  const isAllOnline = online === count;
+  const rest = isAllOnline
+    ? `${all}, ${count === 1 ? '' : 'all '}online`
+    : `${some(online)} online, none is offline`;
+  const seen = offline > 0 ? `${some(offline)} offline` : hasNone ? 'no device has called yet' : rest;
+  const mood = offline > 0 ? 'bad' : troubles.length > 0 ? 'uneasy' : hasNone ? 'soft' : 'good';
+  return [mood, [seen, ...troubles].join('; ')];
+}
+
+/** The number of all devices. */
+export function countOf(counts: FleetCounts): number {
+  return DEVICE_STATES.reduce((sum, state) => sum + counts[state], 0);
 }
 
 /** Why the device needs a person, in short; null if it does not. */

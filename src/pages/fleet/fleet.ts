@@ -9,11 +9,12 @@ import { saveCsv } from './csv.js';
 import { deviceItem, fillDevice, shownOf } from './device-item.js';
 import {
   ATTENTION,
+  countOf,
   DEVICE_STATES,
   type FleetCounts,
   type FleetDevice,
   fleetHeadline,
-  queriesFor,
+  queryFor,
 } from './devices.js';
 import { createKeyDialog } from './key-dialog.js';
 
@@ -39,12 +40,11 @@ function main(): void {
     // Somebody may type meanwhile.
     do {
       answered = wish();
-      const found = await find(ask, search.value, state.value, limit);
+      const { body } = await ask('GET', `/devices?${queryFor(search.value, state.value, limit)}`);
       if (answered !== wish()) continue;
-      devices = found.devices;
-      showHeadline(found.counts);
-      showRefused(found.refused);
-      showDevices(found.total, found.all);
+      devices = body.devices;
+      showHeadline(body.counts, body.refused);
+      showDevices(body.total, countOf(body.counts));
       await fillOpen();
     } while (answered !== wish());
   }
@@ -90,32 +90,6 @@ function offerStates(select: HTMLSelectElement): void {
   );
 }
 
-function showRefused(count: number): void {
-  const line = byId('refused');
-  line.hidden = count === 0;
-  line.textContent = `There are too many devices: ${counted(count, 'call')} of others refused.`;
-}
-
-/** The first `limit` devices that fit, and what the cloud says of all. Asks only for states that devices are in. */
-async function find(ask: Ask, words: string, state: string, limit: number) {
-  const devices: FleetDevice[] = [];
-  let [total, refused] = [0, 0];
-  let counts: FleetCounts | null = null;
-  for (const [of, query] of queriesFor(words, state)) {
-    if (counts !== null && counts[of] === 0) continue;
-    const room = limit - devices.length;
-    query.set('limit', String(Math.max(1, room)));
-    const { body } = await ask('GET', `/devices?${query}`);
-    devices.push(...body.devices.slice(0, room));
-    total += body.total;
-    counts = body.counts as FleetCounts;
-    refused = body.refused;
-  }
-  const known = counts ?? { offline: 0, online: 0, moved: 0, unheard: 0 };
-  const all = DEVICE_STATES.reduce((sum, one) => sum + known[one], 0);
-  return { devices, total, refused, counts: known, all };
-}
-
 /** Shows how many of the devices are in the list, unless all are. */
 function showCount(shown: number, wanted: number, all: number): void {
   const words = shown === all ? '' : `${shown} of ${counted(wanted, 'device')} shown`;
@@ -124,12 +98,12 @@ function showCount(shown: number, wanted: number, all: number): void {
   if (line.textContent !== words) line.textContent = words;
 }
 
-function showHeadline(counts: FleetCounts): void {
-  const [mood, words] = fleetHeadline(counts);
+function showHeadline(counts: FleetCounts, refused: number): void {
+  const [mood, words] = fleetHeadline(counts, refused);
   const line = byId('headline');
   if (line.textContent !== words) line.textContent = words;
   line.className = mood;
-  document.title = `${mood === 'bad' ? '! ' : ''}Devices: ${words}`;
+  document.title = `${mood === 'bad' || mood === 'uneasy' ? '! ' : ''}Devices: ${words}`;
 }
 
 main();
