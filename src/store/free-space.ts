@@ -1,6 +1,9 @@
 /**
- * The bytes and inodes that must stay free on the disk for other programs. Never writes.
+ * The bytes and inodes that must stay free on the disk for other programs, and whether the state directory is still there.
+ * Never writes.
  */
+import { join } from 'node:path';
+import type { FieldpostError } from '../errors.js';
 import { FREE_INODES_MIN, SPACE_FRESH_MS } from '../limits.js';
 import { bytesInWords, counted } from '../sizes.js';
 import type { Clock } from '../system/clock.js';
@@ -12,10 +15,13 @@ import { asDiskError, noRoom } from './disk-error.js';
 export interface FreeSpaceOptions {
   readonly disk: Pick<Disk, 'space'>;
   readonly clock: Pick<Clock, 'bootMs'>;
-  readonly log: Pick<Log, 'info' | 'warn'>;
+  readonly log: Pick<Log, 'info' | 'warn' | 'error'>;
   readonly directory: string;
   readonly budget: { readonly minFreeBytes: number };
 }
+
+/** Without these the directory itself is of no use: new segments and files have no place. */
+const PARTS = ['journal', 'spool'];
 
 const UNKNOWN: Space = {
   freeBytes: Number.POSITIVE_INFINITY,
@@ -30,6 +36,7 @@ export class FreeSpace {
   #lookedMs = Number.NEGATIVE_INFINITY;
   /** True if "storage full" was logged and its end was not. */
   #isTold = false;
+  #trouble: FieldpostError | null = null;
 
   constructor(options: FreeSpaceOptions) {
     this.#options = options;
@@ -39,17 +46,30 @@ export class FreeSpace {
     return this.#space.freeBytes;
   }
 
-  /** True if the last look is SPACE_FRESH_MS old or older. */
+  /** Why the last look found no disk to look at; null: it found one. */
+  get trouble(): FieldpostError | null {
+    return this.#trouble;
+  }
+
+  /** True if the last look is SPACE_FRESH_MS old or older, or failed: then each request looks, and is refused by that. */
   get stale(): boolean {
-    return this.#options.clock.bootMs() - this.#lookedMs >= SPACE_FRESH_MS;
+    return this.#trouble !== null || this.#options.clock.bootMs() - this.#lookedMs >= SPACE_FRESH_MS;
   }
 
   /** Looks at the disk. Logs when the space has run out, and when there is room again. Throws storage-failed. */
   async look(): Promise<void> {
-    const { disk, clock, directory } = this.#options;
-    this.#space = await disk.space(directory).catch((error) => {
-      throw asDiskError(error);
-    });
+    const { disk, clock, directory, log } = this.#options;
+    try {
+      const places = [directory, ...PARTS.map((part) => join(directory, part))];
+      [this.#space = UNKNOWN] = await Promise.all(places.map((place) => disk.space(place)));
+      if (this.#trouble !== null) log.info('storage ok');
+      this.#trouble = null;
+    } catch (error) {
+      const trouble = asDiskError(error);
+      if (this.#trouble === null) log.error('storage failed', { reason: trouble.message });
+      this.#trouble = trouble;
+      throw trouble;
+    }
     this.#lookedMs = clock.bootMs();
     this.#tell();
   }

@@ -195,8 +195,9 @@ class JournaledStore implements Store {
 
   storage(): StorageState {
     if (this.#budget.stale) void this.#budget.look().catch(() => undefined);
-    const { trouble, damage } = this.#ledger;
-    const { shortage, freeBytes } = this.#budget.space;
+    const { damage } = this.#ledger;
+    const { shortage, freeBytes, trouble: lost } = this.#budget.space;
+    const trouble = this.#ledger.trouble ?? lost;
     const state = trouble ? 'failed' : shortage ? 'full' : 'ok';
     return { state, reason: trouble?.message ?? shortage, freeBytes, ...damage };
   }

@@ -51,8 +51,8 @@ export interface Disk {
   remove(path: string): Promise<void>;
   /** Makes durable all names that were created, renamed or removed in this directory before the call. */
   syncDirectory(path: string): Promise<void>;
-  /** What an ordinary user may still write on the file system that holds `path`. */
-  space(path: string): Promise<Space>;
+  /** What an ordinary user may still write on the file system that holds this directory. */
+  space(directory: string): Promise<Space>;
 }
 
 /** An open file. */
@@ -126,8 +126,9 @@ export function systemDisk(): Disk {
         await called<void>((done) => close(fd, done));
       }
     },
-    async space(path) {
-      const found = await statfs(path);
+    async space(directory) {
+      // With the dot the system looks into it, and refuses what is no directory.
+      const found = await statfs(`${directory}/.`);
       return {
         freeBytes: found.bavail * found.bsize,
         sizeBytes: (found.blocks - found.bfree + found.bavail) * found.bsize,

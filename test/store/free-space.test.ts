@@ -10,6 +10,7 @@ function setUp(now: Partial<Space>) {
   const lines: string[] = [];
   const log = {
     info: (event: string) => void lines.push(event),
+    error: (event: string, fields?: { reason?: unknown }) => void lines.push(`${event}: ${fields?.reason}`),
     warn: (event: string, fields?: { reason?: unknown }) => void lines.push(`${event}: ${fields?.reason}`),
   };
   const found: Space = { freeBytes: 1024 * MIB, sizeBytes: 2048 * MIB, freeInodes: 1000, ...now };
