@@ -25,9 +25,9 @@ export class IncomingRequest extends IncomingMessage {
     return super.push(chunk);
   }
 
-  /** Now, or once the reader goes on. */
+  /** Now, or once a reader goes on. Before the first one begins, the parser lets this run after each chunk. */
   #handOver(): void {
-    if (this.isPaused()) this.once('resume', () => this.#handOver());
+    if (this.readableFlowing !== true) this.once('resume', () => this.#handOver());
     else {
       this.#isDue = false;
       this.#flush();
