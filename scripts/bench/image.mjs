@@ -26,6 +26,7 @@ export async function writtenOnImage(directory, work) {
     await work(mount);
     return (await written()) - before;
   } finally {
-    execFileSync('umount', [mount]);
+    // The children of Postfix may end a moment after their master. The image goes with the last of them.
+    execFileSync('umount', ['--lazy', mount]);
   }
 }
