@@ -16,6 +16,12 @@ export function jsonIn(octets: Buffer): unknown {
   }
 }
 
+/** The JSON object in the octets; null if they are none. */
+export function objectIn(octets: Buffer): JsonObject | null {
+  const value = jsonIn(octets);
+  return isJsonObject(value) ? value : null;
+}
+
 /** True for an object that is neither null nor an array. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

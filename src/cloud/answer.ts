@@ -2,8 +2,8 @@
  * Reads the cloud's answers. Every function but problemOf and failedCall throws CloudError for an answer that breaks
  * the contract.
  */
-import { objectIn, problemWords, retryAfterMsOf, STRONG_ETAG } from '../http/answer.js';
-import type { JsonObject } from '../json.js';
+import { problemWords, retryAfterMsOf, STRONG_ETAG } from '../http/answer.js';
+import { type JsonObject, objectIn } from '../json.js';
 import type { HttpAnswer } from '../system/https.js';
 import { oneLine } from '../text.js';
 import { CloudError } from './error.js';

@@ -23,16 +23,6 @@ const UNAUTHENTICATED = 16;
 /** Canceled, Unknown, DeadlineExceeded, Aborted, Internal, Unavailable. */
 const UNAVAILABLE: readonly number[] = [1, 2, 4, 10, 13, 14];
 
-/** The JSON object of an answer or of a line of one; null if it is none. */
-export function objectOf(bytes: Buffer): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(bytes.toString());
-    return isJsonObject(value) ? value : null;
-  } catch {
-    return null;
-  }
-}
-
 /** The error in an answer; null without one. A stream gives it as an object. */
 export function refusalOf(answer: JsonObject): EtcdRefusal | null {
   const { error } = answer;

@@ -5,21 +5,13 @@
 import type { Buffer } from 'node:buffer';
 import { setMaxListeners } from 'node:events';
 import { assert, systemCodeOf } from '../errors.js';
-import type { JsonObject } from '../json.js';
+import { type JsonObject, objectIn } from '../json.js';
 import { ETCD_ANSWER_BYTES_MAX, ETCD_TIMEOUT_MS } from '../limits.js';
 import { requestWordsOf } from '../retry/request-error.js';
 import type { Clock } from '../system/clock.js';
 import type { HttpAnswer, Https } from '../system/https.js';
 import { oneLine } from '../text.js';
-import {
-  EtcdRefusal,
-  errorOf,
-  isTemporary,
-  isUntouched,
-  objectOf,
-  refusalOf,
-  wantsToken,
-} from './answers.js';
+import { EtcdRefusal, errorOf, isTemporary, isUntouched, refusalOf, wantsToken } from './answers.js';
 import { EtcdError } from './etcd.js';
 
 /** A user of etcd's own authentication. */
@@ -208,7 +200,7 @@ export class Endpoints {
       return this.thrown(thrown, endpoint);
     }
     const { status, body } = sent;
-    const answer = objectOf(body);
+    const answer = objectIn(body);
     const refusal = answer === null ? null : refusalOf(answer);
     if (refusal !== null) return this.refused(refusal, endpoint, request.revision ?? null);
     if (answer === null || status !== 200)

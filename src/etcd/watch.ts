@@ -3,10 +3,10 @@
  * handed over whole.
  */
 import type { Buffer } from 'node:buffer';
-import { isJsonObject, type JsonObject } from '../json.js';
+import { isJsonObject, type JsonObject, objectIn } from '../json.js';
 import { ETCD_ANSWER_BYTES_MAX } from '../limits.js';
 import { Octets } from '../octets.js';
-import { cancelOf, keyValueOf, numberOf, objectOf, objectsOf, refusalOf } from './answers.js';
+import { cancelOf, keyValueOf, numberOf, objectsOf, refusalOf } from './answers.js';
 import type { Endpoints, EtcdRequest, Failed } from './endpoints.js';
 import { type Change, EtcdError, type WatchListener } from './etcd.js';
 import { below } from './requests.js';
@@ -108,7 +108,7 @@ export class Watching {
 
   #line(line: Buffer, endpoint: string): void {
     if (line.length === 0) return;
-    const answer = objectOf(line);
+    const answer = objectIn(line);
     const refusal = answer === null ? null : refusalOf(answer);
     if (refusal !== null) this.#failed = this.#endpoints.refused(refusal, endpoint, null);
     else {

@@ -1,8 +1,7 @@
 /**
  * Reads HTTP answers: JSON, problem (RFC 9457) and Retry-After. Pure.
  */
-import type { Buffer } from 'node:buffer';
-import { isJsonObject, type JsonObject, jsonIn } from '../json.js';
+import { isJsonObject } from '../json.js';
 import { RETRY_AFTER_MS_MAX, SECOND_MS } from '../limits.js';
 
 /** The statuses by which a server refuses a message permanently (cloud.md). */
@@ -11,12 +10,6 @@ export const REFUSALS: readonly number[] = [400, 413, 415, 422];
 export const STRONG_ETAG = '"[\\x21\\x23-\\x7e\\x80-\\xff]*"';
 // RFC 9110 §5.6.7, the form that is sent.
 const HTTP_DATE = /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/;
-
-/** The JSON object of a body; null if it is none. */
-export function objectIn(body: Buffer): JsonObject | null {
-  const json = jsonIn(body);
-  return isJsonObject(json) ? json : null;
-}
 
 /** What a problem says, for people; null if it says nothing. */
 export function problemWords(problem: unknown): string | null {

@@ -2,8 +2,8 @@
  * One call of a token endpoint (RFC 6749 §4.4 and §6). The caller decides when to call again. The application's id and
  * secret stand in the body, as Microsoft and Google write it.
  */
-import { objectIn, retryAfterMsOf } from '../../http/answer.js';
-import type { JsonObject } from '../../json.js';
+import { retryAfterMsOf } from '../../http/answer.js';
+import { type JsonObject, objectIn } from '../../json.js';
 import { SECOND_MS } from '../../limits.js';
 import {
   TOKEN_ANSWER_BYTES_MAX,
