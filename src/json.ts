@@ -52,6 +52,12 @@ export function shapeOf(sample: Sample): Shape {
   return (value) => typeof value === typeof sample;
 }
 
+/** The shape of objects with any names, whose members all have this shape. */
+export function mapOf(sample: Sample): Shape {
+  const shape = shapeOf(sample);
+  return (value) => isJsonObject(value) && Object.values(value).every(shape);
+}
+
 function listShape(items: readonly Shape[]): Shape {
   const [only, second] = items;
   if (second) return (value) => Array.isArray(value) && items.every((shape, at) => shape(value[at]));

@@ -1,7 +1,7 @@
 /**
  * The devices in `presence.json`, in memory and as written.
  */
-import { isJsonObject, shapeOf } from '../json.js';
+import { mapOf, shapeOf } from '../json.js';
 import { CLOUD_GRACE_MS } from '../limits.js';
 import type { PendingNews } from './batches.js';
 import { MOMENT, type Moment } from './moment.js';
@@ -41,7 +41,7 @@ export function writtenOf({ presence, heard, since, status, news }: Watched): Wr
 
 const isMoment = shapeOf(MOMENT);
 const isNamed = shapeOf({ id: '', 'batch?': '' });
-const isWritten = shapeOf({
+const isFile = mapOf({
   state: (value) => value === 'online' || value === 'offline',
   said: (value) => SAID.includes(value as Said),
   everyMs: 1.5,
@@ -53,9 +53,7 @@ const isWritten = shapeOf({
 
 /** The devices in the file's value; null if it has another shape. */
 export function writtenIn(value: unknown): readonly [id: string, written: WrittenDevice][] | null {
-  if (!isJsonObject(value)) return null;
-  const all = Object.entries(value);
-  return all.every((one): one is [string, WrittenDevice] => isWritten(one[1])) ? all : null;
+  return isFile(value) ? Object.entries(value as Record<string, WrittenDevice>) : null;
 }
 
 /** The device from the file. The time until `nowMs` does not count as silence. News without a batch get `oldBatch`. */

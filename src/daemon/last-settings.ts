@@ -11,7 +11,7 @@ import { ROWS, SECRET_BY_KEY } from '../config/settings.js';
 import { secretPath } from '../config/values.js';
 import { type Environment, formatProblem, type ParsedConfig } from '../config.js';
 import { wordsOf } from '../errors.js';
-import { isJsonObject, shapeOf } from '../json.js';
+import { mapOf, shapeOf } from '../json.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
 import type { Log } from '../system/log.js';
@@ -144,13 +144,12 @@ function withoutNulls(kept: Kept): Environment {
   return Object.fromEntries(Object.entries(kept).map(([key, value]) => [key, value ?? undefined]));
 }
 
-const isKept = shapeOf({ settings: (value) => isJsonObject(value) && Object.entries(value).every(isEntry) });
-const isEntry = ([key, value]: [string, unknown]) =>
-  isSetting(key) && (value === null || typeof value === 'string');
+const hasTexts = shapeOf({ settings: mapOf((value) => value === null || typeof value === 'string') });
 
 /** The settings in the file's document; null if it has another shape. Earlier programs kept keys without a value, too. */
 function settingsIn(document: unknown): Kept | null {
-  if (!isKept(document)) return null;
+  if (!hasTexts(document)) return null;
   const { settings } = document as { settings: Kept };
+  if (!Object.keys(settings).every(isSetting)) return null;
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== ''));
 }

@@ -4,7 +4,7 @@
  * members that a newer minor version adds are not looked at. Pure.
  */
 import { BOOK, BOOK_EVENTS } from '../destinations/book.js';
-import { isJsonObject, type Shape, shapeOf } from '../json.js';
+import { isJsonObject, mapOf, type Shape, shapeOf } from '../json.js';
 import type { EmailContent, Message, ReadyMadeContent, ShortContent } from '../message/message.js';
 import type { StoreEvent } from './event.js';
 
@@ -92,11 +92,9 @@ const isPlacedOldRow = shapeOf([...OLD_ROW, 0, 0, 0, 0]);
 export const isOldRow = (row: readonly unknown[]) =>
   row.length === OLD_ROW.length ? isPlainOldRow(row) : isPlacedOldRow(row);
 
-const isBoot = shapeOf({ startMs: TIME, 'confirmed?': true });
-
 const DOCUMENT = {
   ...{ storeId: '', counter: 0, 'held?': true, 'reachMs?': TIME, book: BOOK },
-  boots: (boots: unknown) => isJsonObject(boots) && Object.values(boots).every(isBoot),
+  boots: mapOf({ startMs: TIME, 'confirmed?': true }),
   keys: [{ key: '', hash: '', ids: [''], at: STAMP, 'full?': true }],
   'unknownEvents?': [isEvent],
   'kinds?': [{ type: 0, status: '', boot: '', 'from?': '' }],
