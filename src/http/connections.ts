@@ -53,9 +53,12 @@ export class Connections {
       this.#givePlaces();
     });
     const { served, waiting, open } = this.#places;
-    if (this.#all.size > open) this.#freeDescriptor(connection, open);
-    else if (this.#waiting.size === 0 && this.#taken() <= served) return;
-    if (connection.closing) return;
+    if (this.#all.size > open && !this.#freeDescriptor(open)) {
+      this.end(connection, rawProblem(allTaken()));
+      socket.destroySoon();
+      return;
+    }
+    if (this.#waiting.size === 0 && this.#taken() <= served) return;
     if (this.#waiting.size >= waiting) {
       this.end(connection, rawProblem(allTaken()));
       return;
@@ -244,19 +247,14 @@ export class Connections {
     return count;
   }
 
-  /** Ends a connection if more than `max` are open: the one that was refused first, else the new one, with an answer. */
-  #freeDescriptor(newest: Connection, max: number): void {
+  /** If more than `max` are open, ends the connection that was refused first; false if none is refused. */
+  #freeDescriptor(max: number): boolean {
     // A socket that was destroyed in this turn of the event loop has freed its descriptor.
     const open = [...this.#all.values()].filter(({ socket }) => !socket.destroyed);
-    if (open.length <= max) return;
+    if (open.length <= max) return true;
     const refused = open.find((one) => one.closing && one.open === 0);
-    if (refused !== undefined) {
-      refused.socket.destroy();
-      return;
-    }
-    newest.socket.end(rawProblem(allTaken()));
-    newest.socket.destroySoon();
-    this.#close(newest);
+    refused?.socket.destroy();
+    return refused !== undefined;
   }
 
   #refuse(connection: Connection, why: FieldpostError): void {
