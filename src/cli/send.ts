@@ -183,17 +183,17 @@ async function post(
   const groups = isEach ? to.map((one) => [one]) : [to];
   const messages = groups.map((group) => ({ ...fields, ...addressed(group, fields) }));
   const key = textOption(input, 'idempotency-key');
-  const headers: Record<string, string> = key === null ? {} : { 'idempotency-key': checkKey(key) };
+  const headersOf = (at: number): Record<string, string> =>
+    key === null ? {} : { 'idempotency-key': checkKey(at === 0 ? key : `${key}/${at + 1}`) };
   const paths = input.options.attach;
   if (!Array.isArray(paths)) {
-    return [await call('POST', '/api/internal/messages', { json: messages.map(asShort), headers })];
+    const json = messages.map(asShort);
+    return [await call('POST', '/api/internal/messages', { json, headers: headersOf(0) })];
   }
-  const keys = messages.map((_, at) => key && checkKey(at === 0 ? key : `${key}/${at + 1}`));
+  // Each mail is a request, with a key of its own.
+  const requests = messages.map((message, at) => ({ message, headers: headersOf(at) }));
   const answers: Answer[] = [];
-  for (const [at, message] of messages.entries()) {
-    // Each mail is a request, with a key of its own.
-    const own = keys[at];
-    if (own) headers['idempotency-key'] = own;
+  for (const [at, { message, headers }] of requests.entries()) {
     try {
       answers.push(await postForm(message, paths as string[], headers, context, call));
     } catch (error) {
