@@ -13,6 +13,7 @@ import {
 import { settled } from '../support/clock.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
+import { SMS } from './fleet-store-behaviour.js';
 
 const seed = testSeed();
 t.comment(`FIELDPOST_TEST_SEED=${seed}`);
@@ -255,14 +256,7 @@ t.test('a device that moves takes its news back, also those of a closed batch', 
 t.test('a message whose acceptance fails does not hold back others, nor news', async (t) => {
   const world = await worldOf('a');
   const fleet = world.fleetOf('a');
-  const draft = {
-    type: 2,
-    destination: '+49151',
-    content: { message: 'x' },
-    attachments: [],
-    ignored: [],
-  } as const;
-  const take = (key: string) => fleet.takeMessage('pump-1', draft, { key, hash: key }, () => undefined);
+  const take = (key: string) => fleet.takeMessage('pump-1', SMS, { key, hash: key }, () => undefined);
   world.refusedKeys.add('bad');
   await take('bad');
   await take('good');
@@ -289,17 +283,10 @@ t.test(
   async (t) => {
     const world = await worldOf('a');
     const fleet = world.fleetOf('a');
-    const draft = {
-      type: 2,
-      destination: '+49151',
-      content: { message: 'x' },
-      attachments: [],
-      ignored: [],
-    } as const;
     const take = (device: string, id: number) => {
       const key = `message ${device} ${id}`;
       if (device === 'thief') world.refusedKeys.add(key);
-      return fleet.takeMessage(device, draft, { key, hash: key }, () => undefined);
+      return fleet.takeMessage(device, SMS, { key, hash: key }, () => undefined);
     };
     const share = FLEET_MESSAGES_MAX * OUTBOX_DEVICE_SHARE;
     for (let id = 0; id < share; id++) await take('thief', id);

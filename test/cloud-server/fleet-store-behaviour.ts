@@ -14,6 +14,14 @@ const EVERY_MS = 30 * SECOND_MS;
 /** A check for silence, a flush, and a way through the store. */
 const SLACK_MS = DELAYS.delayMs / 10 + 3 * SECOND_MS;
 const ID = 'pump-3';
+/** A message of a device. */
+export const SMS = {
+  type: 2,
+  destination: '+49151',
+  content: { message: 'x' },
+  attachments: [],
+  ignored: [],
+} as const;
 
 /** People, as the tests play them, and the journal of messages to them. */
 export class Outside {
@@ -362,16 +370,9 @@ export function testStore(t: Test, open: OpenStore): void {
 
   t.test('messages: once for a key, and no other content for it', async (t) => {
     const bench = await Bench.start(open);
-    const draft = {
-      type: 2,
-      destination: '+49151',
-      content: { message: 'x' },
-      attachments: [],
-      ignored: [],
-    } as const;
     let isOver = false;
     const take = (key: string, hash: string) =>
-      bench.fleet.takeMessage(ID, draft, { key, hash }, () => {
+      bench.fleet.takeMessage(ID, SMS, { key, hash }, () => {
         if (isOver) throw new FieldpostError('rate-limited', 'too many');
       });
     await take('message pump-3 1', 'h1');
