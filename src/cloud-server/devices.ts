@@ -67,8 +67,8 @@ export class Devices {
   }
 
   /**
-   * Forgets a device, its document and the keys that were made for it. Its line in the keys file stays. Resolves when the removal is on the disk. Throws
-   * not-found, storage-failed, busy.
+   * Forgets a device, its document and the keys that were made for it. Its line in the keys file stays. Resolves when the
+   * removal is on the disk. Throws not-found, storage-failed, busy.
    */
   async remove(id: string): Promise<void> {
     const { watch, documents, keys, log } = this.#options;

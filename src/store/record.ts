@@ -15,8 +15,8 @@
  * new segment before it becomes void in the old one.
  *
  * The contents stand first so that their byte ranges follow from their lengths, which the events carry. A record is
- * valid if and only if the line is whole, its CRC matches, and its payload has the right shape (shapes.ts). Bytes not yet written are zeros, or left from an earlier
- * use.
+ * valid if and only if the line is whole, its CRC matches, and its payload has the right shape (shapes.ts). Bytes not yet
+ * written are zeros, or left from an earlier use.
  */
 import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';
