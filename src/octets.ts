@@ -1,35 +1,64 @@
 /**
  * Gathers octets that come in chunks. A peer may send each octet as a chunk of its own, and a Buffer takes some 300 bytes
- * beside its octets: so chunks are copied into one buffer, which doubles when it is full. Pure.
+ * beside its octets: so small chunks are copied into blocks. A block is never copied into a larger one: until a garbage
+ * collection, both would take memory. Pure.
  */
 import { Buffer } from 'node:buffer';
 
+/** The size of a block. A chunk of this size is a block of its own. */
+const BLOCK_BYTES = 16 * 1024;
+
 /** The octets of one text, in the order in which they came. */
 export class Octets {
-  /** The octets, and perhaps room for more. */
-  #buffer: Buffer = Buffer.alloc(0);
+  /** Full blocks. */
+  #full: Uint8Array[] = [];
+  /** The block that is being filled, and how much of it is filled. */
+  #block: Buffer = Buffer.alloc(0);
+  #filled = 0;
   #length = 0;
 
   get length(): number {
     return this.#length;
   }
 
+  /** Adds a chunk. The caller must not write into it afterwards: a large one is kept as it is. */
   push(chunk: Uint8Array): void {
-    const length = this.#length + chunk.length;
-    if (length > this.#buffer.length) {
-      const larger = Buffer.allocUnsafe(Math.max(2 * this.#length, length));
-      this.#buffer.copy(larger, 0, 0, this.#length);
-      this.#buffer = larger;
-    }
-    this.#buffer.set(chunk, this.#length);
-    this.#length = length;
+    const head = chunk.subarray(0, this.#block.length - this.#filled);
+    this.#fill(head);
+    const rest = chunk.subarray(head.length);
+    if (rest.length > 0) this.#begin(rest);
+    this.#length += chunk.length;
   }
 
   /** Gives all octets, and begins anew. */
   take(): Buffer {
-    const octets = this.#buffer.subarray(0, this.#length);
-    this.#buffer = Buffer.alloc(0);
+    // The first block is always full.
+    const isOne = this.#full.length === 0;
+    const octets = isOne ? this.#block : Buffer.concat([...this.#full, this.#block], this.#length);
+    this.#full = [];
+    this.#setBlock(Buffer.alloc(0));
     this.#length = 0;
     return octets;
+  }
+
+  #fill(octets: Uint8Array): void {
+    this.#block.set(octets, this.#filled);
+    this.#filled += octets.length;
+  }
+
+  /** Begins a block with these octets: the present one is full. */
+  #begin(octets: Uint8Array): void {
+    if (this.#filled > 0) this.#full.push(this.#block);
+    const isLarge = octets.length >= BLOCK_BYTES;
+    if (isLarge) this.#full.push(octets);
+    // The first one is as large as its first chunk: most texts are short.
+    const bytes = isLarge ? 0 : Math.max(octets.length, Math.min(this.#length, BLOCK_BYTES));
+    this.#setBlock(Buffer.allocUnsafe(bytes));
+    if (!isLarge) this.#fill(octets);
+  }
+
+  #setBlock(block: Buffer): void {
+    this.#block = block;
+    this.#filled = 0;
   }
 }
