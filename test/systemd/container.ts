@@ -2,7 +2,7 @@
  * A small Debian with a real systemd as its first process: tests install the package in it as on a device.
  * scripts/container prepares its files. What a test writes survives a power cut; it is deleted when the test ends.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -23,14 +23,25 @@ export function skipWithoutContainer(suite: string): string | false {
   return existsSync(`${BASES}/${suite}`) ? false : `there is no ${suite} in ${BASES}: scripts/container`;
 }
 
-// Its own mount namespace: all mounts end with it. systemd needs a cgroup tree of its own.
-const BOOT = `set -e
+// Its own mount namespace: all mounts end with it. There is one tree of control groups for the whole machine.
+const WITH_GROUPS = `set -e
 mount --make-rprivate /
-mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root"
 umount -R /sys/fs/cgroup || umount -l /sys/fs/cgroup
 mount -t cgroup2 none /sys/fs/cgroup
+`;
+// Its own branch of that tree: two containers in one branch would remove each other's groups.
+const BOOT = `${WITH_GROUPS}
+mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root"
+branch=/sys/fs/cgroup/\${2##*/}
+mkdir -p "$branch"
+echo $$ > "$branch/cgroup.procs"
 exec systemd-nspawn --quiet -D "$2/root" --private-network --register=no --keep-unit --console=pipe \\
   --hostname=gateway --bind-ro="$3:${INSIDE}" $4 -b`;
+
+// The last processes leave their groups a moment after they were killed.
+const REMOVE_GROUPS = `${WITH_GROUPS}
+branch=/sys/fs/cgroup/\${1##*/}
+while [ -d "$branch" ]; do find "$branch" -depth -type d -exec rmdir {} + 2> /dev/null || sleep 0.02; done`;
 
 interface Ran {
   readonly status: number | null;
@@ -50,6 +61,7 @@ export class Container {
     const container = new Container([`${BASES}/${suite}`, directory, REPOSITORY, bind]);
     t.teardown(async () => {
       await container.cutPower();
+      execFileSync('unshare', ['-m', 'sh', '-c', REMOVE_GROUPS, 'sh', directory]);
       rmSync(directory, { recursive: true, force: true });
     });
     await container.switchOn();
