@@ -151,7 +151,7 @@ t.test('members are stopped and killed', { skip }, async (t) => {
   const { revision } = await clientOf(t, cluster).txn([], [put('k', '1')]);
 
   // It accepts connections, and answers nothing.
-  one.stop();
+  await one.stop();
   t.match(await failureOf(etcd.txn([], [put('k', '2')])), { kind: 'unavailable', mayHaveHappened: true });
   await until(survives(() => etcd.get('k')));
   one.continue();
@@ -159,7 +159,7 @@ t.test('members are stopped and killed', { skip }, async (t) => {
 
   const reader = clientOf(t, cluster);
   await reader.get('k');
-  one.stop();
+  await one.stop();
   // A leader may be elected meanwhile, and each try has its deadline.
   await until(survives(() => reader.get('k')));
   await until(survives(() => etcd.txn([], [put('k', '3')])));
@@ -251,8 +251,8 @@ t.test('a member without the others ends its watches and refuses at once', { ski
   const heard = hear(inside, 'k', revision);
   await heard.until(({ revisions }) => revisions.length === 1);
   // They hold their connections, and say nothing: for the first it is a partition.
-  two.stop();
-  three.stop();
+  await two.stop();
+  await three.stop();
   await heard.until(({ ended }) => ended.length === 1);
   t.match(heard.ended[0], { kind: 'unavailable', message: /no leader/ });
   t.match(await failureOf(inside.txn([], [put('k', '2')])), { mayHaveHappened: false, message: /no leader/ });

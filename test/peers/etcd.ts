@@ -4,7 +4,7 @@
  *
  *   const cluster = await startEtcd(t);
  *   createEtcd({ endpoints: cluster.endpoints, … });
- *   cluster.members[0].stop();   // SIGSTOP: it accepts connections, and answers nothing
+ *   await cluster.members[0].stop();   // SIGSTOP: it accepts connections, and answers nothing
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,7 +15,7 @@ import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { makeCertificate } from '../support/certificate.js';
 import { type Bridge, openBridge } from './bridge.js';
-import { freePorts, sharedDirectory } from './peers.js';
+import { freePorts, sharedDirectory, stopThreads } from './peers.js';
 
 /** The programs that this needs. */
 export const ETCD = '/usr/bin/etcd';
@@ -35,8 +35,8 @@ export interface Member {
   start(): void;
   /** SIGKILL; resolves when it has ended. */
   kill(): Promise<void>;
-  /** SIGSTOP. */
-  stop(): void;
+  /** SIGSTOP; resolves when it answers nothing more. */
+  stop(): Promise<void>;
   /** SIGCONT. */
   continue(): void;
   /** Drops every packet from and to it. Needs `networked`. */
@@ -231,9 +231,6 @@ function openMember(t: Test, endpoint: string, command: readonly string[], filte
   let keeper: ChildProcess | null = null;
   let pid: number | null = null;
   const output: string[] = [];
-  const signal = (name: NodeJS.Signals) => {
-    if (pid !== null) process.kill(pid, name);
-  };
   const member: Member = {
     endpoint,
     get pid() {
@@ -262,8 +259,12 @@ function openMember(t: Test, endpoint: string, command: readonly string[], filte
       child.stdin?.end();
       await closed;
     },
-    stop: () => signal('SIGSTOP'),
-    continue: () => signal('SIGCONT'),
+    async stop() {
+      if (pid !== null) await stopThreads(pid);
+    },
+    continue() {
+      if (pid !== null) process.kill(pid, 'SIGCONT');
+    },
     cut: () => filter('drop'),
     heal: () => filter('pass'),
   };

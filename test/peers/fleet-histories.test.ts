@@ -137,7 +137,7 @@ async function disturb(
     },
     async () => {
       const member = pick(random, cluster.members);
-      member.stop();
+      await member.stop();
       await more(CALLS);
       member.continue();
     },
@@ -149,7 +149,7 @@ async function disturb(
     },
     async () => {
       const instance = pick(random, instances);
-      instance.pause();
+      await instance.pause();
       await more(CALLS);
       instance.continue();
     },

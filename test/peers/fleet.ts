@@ -17,7 +17,7 @@ import { makeCertificate } from '../support/certificate.js';
 import { type DaemonProcess, startDaemon } from '../support/daemon.js';
 import type { Bridge } from './bridge.js';
 import { type Cluster, startEtcd } from './etcd.js';
-import { sharedDirectory } from './peers.js';
+import { sharedDirectory, stopThreads } from './peers.js';
 
 /** The operator's key, which opens all calls. */
 export const KEY = 'the-key-of-the-operator';
@@ -48,7 +48,8 @@ export interface Instance {
   kill(): Promise<void>;
   /** SIGTERM; resolves with the exit code. */
   stop(): Promise<number | null>;
-  pause(): void;
+  /** SIGSTOP; resolves when it answers nothing more. */
+  pause(): Promise<void>;
   continue(): void;
   /** Cuts it off etcd. Devices and the sink still reach it. */
   cut(): void;
@@ -181,7 +182,9 @@ function openInstance(
     },
     kill: async () => void (await end('SIGKILL')),
     stop: () => end('SIGTERM'),
-    pause: () => void daemon?.child.kill('SIGSTOP'),
+    async pause() {
+      if (daemon?.child.pid !== undefined) await stopThreads(daemon.child.pid);
+    },
     continue: () => void daemon?.child.kill('SIGCONT'),
     cut: () => space.filter('drop', membersAt ?? ''),
     heal: () => space.filter('pass'),

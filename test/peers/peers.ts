@@ -53,6 +53,24 @@ export async function freePorts(count: number): Promise<number[]> {
   return [...ports];
 }
 
+/**
+ * SIGSTOP; resolves when each thread has stopped. The signal reaches one thread, and until that one has run, the others
+ * still answer.
+ */
+export async function stopThreads(pid: number): Promise<void> {
+  process.kill(pid, 'SIGSTOP');
+  const stateOf = (thread: string) => {
+    try {
+      // The name may have spaces and brackets.
+      return /.*\) (\S)/s.exec(readFileSync(`/proc/${pid}/task/${thread}/stat`, 'latin1'))?.[1];
+    } catch {
+      return 'gone';
+    }
+  };
+  const runs = (thread: string) => !['T', 'Z', 'gone'].includes(stateOf(thread) ?? '');
+  while (readdirSync(`/proc/${pid}/task`).some(runs)) await pause(1);
+}
+
 /** A server under a shell that ends it at the end of its input: it ends with the test, also when that is killed. */
 export interface Server {
   /** Resolves when it and all its children have ended. */
