@@ -42,6 +42,11 @@ export class Segments {
   /** Segments whose writes failed, and that could not be removed yet. */
   readonly #vain = new Set<number>();
   #above = 0;
+  /**
+   * Segments that the start found. The last run may have been told that the name of one is not on the device. Then no later
+   * sync of the directory puts it there: only a new name does.
+   */
+  readonly #found = new Set<number>();
   readonly #keptWhole = new Set<number>();
   /** The numbers of segments that a newer version wrote. They are never used again. */
   readonly newer = new Set<number>();
@@ -63,6 +68,7 @@ export class Segments {
       aside.newer.add(name);
       this.#leaveToNewer(Number.parseInt(name, 10));
     }
+    for (const number of numbers) this.#found.add(number);
     for (let i = 0; i < numbers.length; i += MEASURED_AT_ONCE) {
       await Promise.all(numbers.slice(i, i + MEASURED_AT_ONCE).map((number) => this.#measure(number, aside)));
     }
@@ -271,8 +277,8 @@ export class Segments {
    */
   async #takeFree(free: number): Promise<number | null> {
     this.#free.delete(free);
-    // A free segment with the highest number was prepared, and never written to.
-    if (free === this.#highest) return free;
+    // This run prepared the one with the highest number, and never wrote to it.
+    if (free === this.#highest && !this.#found.has(free)) return free;
     const number = this.#newNumber(SEGMENT_BYTES);
     try {
       await this.#reader.leave(free);

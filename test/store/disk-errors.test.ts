@@ -175,3 +175,26 @@ t.test('a disk that keeps one record and refuses the next is not filled', async 
   t.ok(store.counts().bytes <= JOURNAL_BYTES_MIN + 5 * SEGMENT_BYTES, `${store.counts().bytes} bytes`);
   await store.close();
 });
+
+t.test('a new segment of the last run, whose name may not be on the device, is renamed first', async (t) => {
+  const disk = seededDisk();
+  const books = new StoreClient();
+  const before = await openOn(disk, seed);
+  const journal = join(STATE_DIR, 'journal');
+  let syncs = 0;
+  // The second segment is made. Its name is not synced, and cannot be removed.
+  disk.onOperation = (_n, { kind, path }) => {
+    if (kind === 'syncDirectory' && path === journal && ++syncs > 1) return 'error:EIO';
+    return kind === 'remove' && path.startsWith(journal) ? 'error:EIO' : 'ok';
+  };
+  await books.accept(before.store, [draftTo('a', 300)]);
+  await before.clock.advance(10);
+  t.equal(syncs, 2);
+  t.equal((await disk.list(journal)).length, 2);
+
+  const next = disk.afterKill();
+  const { store } = await openOn(next, seed + 1);
+  for (const name of ['b', 'c']) await books.accept(store, [draftTo(name, 600_000)]);
+  const last = await openOn(next.afterPowerCut('nothing'), seed + 2);
+  t.same(await books.violations(last.store), []);
+});
