@@ -3,7 +3,7 @@
  */
 import { MINUTE_MS } from './limits.js';
 import { bytesInWords, counted, span } from './sizes.js';
-import type { QueueCounts, QueueRoom, StorageState } from './store/store.js';
+import type { QueueCounts, QueueRoom, StorageState } from './views.js';
 import { isRelayDown } from './views.js';
 
 interface Stated {

@@ -2,11 +2,28 @@
  * The states that the daemon shows: of its relays, its link, its address book, its settings. All times are of the wall
  * clock. Pure.
  */
-import type { Verdict } from './message/message.js';
-
 export const RELAY_STATES = ['none', 'unknown', 'ok', 'failing', 'refusing'] as const;
 export const LINK_STATES = ['disabled', 'connecting', 'online', 'unsteady', 'offline'] as const;
 export const STORAGE_STATES = ['ok', 'full', 'failed'] as const;
+
+/** The states of a message. Only `sending` is never on disk: after a crash it is `queued` again. */
+export type Status = 'queued' | 'sending' | 'deferred' | 'sent' | 'failed' | 'expired' | 'cancelled';
+
+/** Every status there is. */
+export const STATUSES: readonly Status[] = [
+  'queued',
+  'sending',
+  'deferred',
+  'sent',
+  'failed',
+  'expired',
+  'cancelled',
+];
+
+/** True when nothing more happens to the message by itself. */
+export function isFinal(status: Status): boolean {
+  return status === 'sent' || status === 'failed' || status === 'expired' || status === 'cancelled';
+}
 
 /** A state, since when, and why: a sentence a technician understands, or null. */
 interface View<State> {
@@ -55,6 +72,47 @@ export interface SyncView {
   readonly reason: string | null;
 }
 
+/** How many messages there are in each state. */
+export interface QueueCounts {
+  queued: number;
+  sending: number;
+  deferred: number;
+  failed: number;
+  /** Those of them that wait for the cloud: SMS, calls and pushes that are not final. */
+  forCloud: number;
+  /** Age of the oldest message that is not final; 0 if there is none. */
+  oldestAgeMs: number;
+  /** Bytes that journal, spool and snapshots take on the disk. */
+  bytes: number;
+  held: boolean;
+}
+
+/** The used and reserved part of the queue's budget, and its limits. */
+export interface QueueRoom {
+  readonly used: { readonly messages: number; readonly bytes: number; readonly memoryBytes: number };
+  /** `memoryBytes` is null if the service's memory is not limited. */
+  readonly limits: { readonly messages: number; readonly bytes: number; readonly memoryBytes: number | null };
+  /** Why no message of 1 KiB fits, as a sentence; null while one does. */
+  readonly reason: string | null;
+  /** The same for an urgent message. */
+  readonly urgentReason: string | null;
+}
+
+/** Whether the storage works now. */
+export interface StorageState {
+  state: (typeof STORAGE_STATES)[number];
+  /** A sentence a technician understands; null when ok. */
+  reason: string | null;
+  /** Infinite while unknown. */
+  freeBytes: number;
+  /** Pieces that recovery could not read, and files of a newer version. */
+  damaged: number;
+  /** The names of a newer version's files, which are put aside. */
+  newer: readonly string[];
+  /** Names that can be neither read nor renamed. */
+  unusable: readonly string[];
+}
+
 /** Why the newest settings are not followed. */
 export interface SettingsFault {
   readonly reason: string;
@@ -62,7 +120,7 @@ export interface SettingsFault {
 }
 
 /** Attempts since the start, by their outcome. */
-export type Outcomes = Record<Verdict['kind'], number>;
+export type Outcomes = Record<'sent' | 'failed' | 'expired' | 'deferred', number>;
 
 /** One step of the trial of a relay, and what came of it in words. */
 export interface TrialStep {

@@ -14,7 +14,7 @@ import {
   MAIL_RECIPIENTS_MAX,
   OWN_HEADERS_MAX,
 } from '../mail-limits.js';
-import { STATUSES } from '../message/message.js';
+import { STATUSES } from '../views.js';
 import { count, flag, ignored, instant, listOf, orNull, record, ref, text } from './schema.js';
 
 export const messageType = {

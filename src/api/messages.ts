@@ -13,9 +13,10 @@ import {
   POLL_S_MAX,
   SECOND_MS,
 } from '../limits.js';
-import { isFinal, type Message, STATUSES, type Status } from '../message/message.js';
+import { isFinal, STATUSES, type Status } from '../views.js';
+import { type Message } from '../message/message.js';
 import { messageIdOf } from '../message/message-id.js';
-import { wallMsOf } from '../message/stamp.js';
+import { wallMsOf } from '../stamp.js';
 import type { Clock } from '../system/clock.js';
 import { callerOf } from './caller.js';
 import type { ApiContext } from './parts.js';

@@ -4,7 +4,7 @@
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { isoOf } from '../instant.js';
-import type { QueueRoom } from '../store/store.js';
+import type { QueueRoom } from '../views.js';
 import type { LinkView, SettingsFault } from '../views.js';
 import type { ApiContext } from './parts.js';
 

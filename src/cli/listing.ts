@@ -2,7 +2,7 @@
  * The messages of the daemon, page by page.
  */
 import { LIST_LIMIT_MAX } from '../limits.js';
-import type { STATUSES } from '../message/message.js';
+import type { STATUSES } from '../views.js';
 import type { Call } from './client.js';
 
 /** A message as the API shows it (local-api §1). */

@@ -1,7 +1,7 @@
 /**
  * `fieldpost queue`: shows the queue as mailq does, and lets an operator change it.
  */
-import { STATUSES } from '../message/message.js';
+import { STATUSES } from '../views.js';
 import { bytesInWords, counted, span } from '../sizes.js';
 import { type DaemonState, headline } from '../state-lines.js';
 import { cut, visible } from '../text.js';

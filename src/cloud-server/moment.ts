@@ -1,7 +1,7 @@
 /**
  * The moment of a heartbeat in a form that survives a restart and a wrong clock: boot time and wall time.
  */
-import { startMsOf } from '../message/stamp.js';
+import { startMsOf } from '../stamp.js';
 import type { Clock } from '../system/clock.js';
 
 type Clocks = Pick<Clock, 'wallMs' | 'bootMs' | 'boot' | 'trust'>;

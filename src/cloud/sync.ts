@@ -7,7 +7,7 @@ import type { Estranged, Remote } from '../destinations/lineage.js';
 import { FieldpostError } from '../errors.js';
 import { isShallow } from '../json.js';
 import { DOCUMENT_DEPTH_MAX, SYNC_EDITS_MS_MAX, SYNC_QUIET_MS, SYNC_TRIES_MAX } from '../limits.js';
-import { startMsOf } from '../message/stamp.js';
+import { startMsOf } from '../stamp.js';
 import { Alarm } from '../retry/alarm.js';
 import { Backoff } from '../retry/backoff.js';
 import type { Clock } from '../system/clock.js';

@@ -5,7 +5,7 @@
 import type { Config } from '../config.js';
 import { FieldpostError, wordsOf } from '../errors.js';
 import type { Message, Verdict } from '../message/message.js';
-import { ageMs } from '../message/stamp.js';
+import { ageMs } from '../stamp.js';
 import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';

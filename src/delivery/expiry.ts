@@ -7,7 +7,7 @@
 import type { Config } from '../config.js';
 import { SECOND_MS } from '../limits.js';
 import type { Message, MessageType, Verdict } from '../message/message.js';
-import { ageMs } from '../message/stamp.js';
+import { ageMs } from '../stamp.js';
 import { Alarm } from '../retry/alarm.js';
 import type { IsWanted, Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';

@@ -3,7 +3,7 @@
  * to no message.
  */
 import { HOUR_MS, SECOND_MS } from '../limits.js';
-import { startMsOf } from '../message/stamp.js';
+import { startMsOf } from '../stamp.js';
 import { Backoff, type BackoffOptions } from '../retry/backoff.js';
 import { span } from '../sizes.js';
 import { Proofs } from './proofs.js';

@@ -2,14 +2,13 @@
  * What a message is. Values only: the store keeps them, the api shows them, delivery sends them.
  */
 import type { JsonObject } from '../json.js';
+import type { Stamp } from '../stamp.js';
+import { STATUSES, type Status } from '../views.js';
 import type { Address } from './address.js';
 import type { Mailbox } from './mailbox.js';
 
 /** 1 email, 2 SMS, 3 phone, 4 push (local-api §1). */
 export type MessageType = 1 | 2 | 3 | 4;
-
-/** The states of store.md. Only `sending` is never on disk: after a crash it is `queued` again. */
-export type Status = 'queued' | 'sending' | 'deferred' | 'sent' | 'failed' | 'expired' | 'cancelled';
 
 /** The text of an email; line breaks are CRLF. */
 export interface EmailContent {
@@ -130,22 +129,6 @@ interface DraftParts {
   readonly onlySends?: true;
 }
 
-/** A moment on the clock of a boot, which never leaps. The wall time follows from the Boot. */
-export interface Stamp {
-  /** The first eight hex digits of the kernel's boot id. */
-  readonly boot: string;
-  /** Since the boot began. */
-  readonly bootMs: number;
-}
-
-/** What is known of a boot: one correction of it corrects all its moments (stamp.ts). */
-export interface Boot {
-  /** When it began, by the wall clock as last seen in that boot. */
-  readonly startMs: number;
-  /** True if the wall was confirmed then. */
-  readonly confirmed: boolean;
-}
-
 /** The byte range of a message's content within a journal segment, and its CRC-32. */
 export interface Place {
   readonly segment: number;
@@ -223,23 +206,7 @@ export function recipientsOf(draft: Draft): readonly string[] {
   return 'others' in draft && draft.others ? [draft.destination, ...draft.others] : [draft.destination];
 }
 
-/** Every status there is. */
-export const STATUSES: readonly Status[] = [
-  'queued',
-  'sending',
-  'deferred',
-  'sent',
-  'failed',
-  'expired',
-  'cancelled',
-];
-
 /** False for a message that only a newer version can send. */
 export function isUnderstood({ type, status }: Pick<Message, 'type' | 'status'>): boolean {
   return type >= 1 && type <= 4 && STATUSES.includes(status);
-}
-
-/** True when nothing more happens to the message by itself. */
-export function isFinal(status: Status): boolean {
-  return status === 'sent' || status === 'failed' || status === 'expired' || status === 'cancelled';
 }

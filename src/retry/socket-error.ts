@@ -2,7 +2,7 @@
  * Explains an error of a socket or of TLS to the person who must mend it. Pure.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
-import { isPlausible } from '../message/stamp.js';
+import { isPlausible } from '../stamp.js';
 import { oneLine } from '../text.js';
 
 /** The kinds of trouble with a connection. */

@@ -24,7 +24,7 @@ import {
   type Stored,
   withoutPart,
 } from './room.js';
-import type { QueueRoom } from './store.js';
+import type { QueueRoom } from '../views.js';
 import { neededMemoryBytes } from './weight.js';
 
 const SENDERS = 'callers who may only send';

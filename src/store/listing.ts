@@ -2,10 +2,12 @@
  * Lists of messages, their counts, and the refusal of a change.
  */
 import { FieldpostError } from '../errors.js';
-import { isFinal, type Message, type Status } from '../message/message.js';
+import { isFinal, type Status } from '../views.js';
+import { type Message } from '../message/message.js';
 import { countWaiting } from './lists.js';
 import type { State } from './state.js';
-import type { Page, QueueCounts } from './store.js';
+import type { QueueCounts } from '../views.js';
+import type { Page } from './store.js';
 
 /**
  * At most `limit` messages, newest first, of one status if given, accepted before the message `after`. Ids sort by

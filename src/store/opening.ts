@@ -2,7 +2,7 @@
  * Opens the state directory: builds the parts of the store over its files, and recovers the state of the last run.
  */
 import { dirname, join } from 'node:path';
-import { stampOf } from '../message/stamp.js';
+import { stampOf } from '../stamp.js';
 import { Aside } from './aside.js';
 import { Contents } from './contents.js';
 import { Damaged } from './damaged.js';

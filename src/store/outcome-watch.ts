@@ -1,7 +1,8 @@
 /**
  * Calls that wait until a message is final. It costs an outcome nothing if nobody waits.
  */
-import { isFinal, type Message } from '../message/message.js';
+import { isFinal } from '../views.js';
+import { type Message } from '../message/message.js';
 import type { StoreEvent } from './event.js';
 
 /** Finds a message by its id. */

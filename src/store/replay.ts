@@ -4,7 +4,9 @@
  */
 import { distrust } from '../destinations/book.js';
 import { SEGMENT_BYTES } from '../limits.js';
-import { isFinal, isUnderstood, type Place, type Stamp } from '../message/message.js';
+import { type Stamp } from '../stamp.js';
+import { isFinal } from '../views.js';
+import { isUnderstood, type Place } from '../message/message.js';
 import type { Log } from '../system/log.js';
 import type { Aside } from './aside.js';
 import { type Damaged, UNREADABLE } from './damaged.js';

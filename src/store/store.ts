@@ -2,9 +2,9 @@
  * The store, as the api and delivery know it.
  */
 import type { AddressBook } from '../destinations/address-book.js';
-import type { Attachment, Content, Draft, Message, Status, Verdict } from '../message/message.js';
-import type { Boots } from '../message/stamp.js';
-import type { STORAGE_STATES } from '../views.js';
+import type { Attachment, Content, Draft, Message, Verdict } from '../message/message.js';
+import type { Boots } from '../stamp.js';
+import type { QueueCounts, QueueRoom, Status, StorageState } from '../views.js';
 import type { Reachability } from './reachability.js';
 import type { Asker } from './room.js';
 
@@ -24,47 +24,6 @@ export interface Accepted {
 
 /** `Store.accept` with a key that the caller holds; `hash` is the SHA-256 (hex) of the content. */
 export type AcceptKeyed = (drafts: readonly Draft[], hash: string) => Promise<Accepted>;
-
-/** How many messages there are in each state. */
-export interface QueueCounts {
-  queued: number;
-  sending: number;
-  deferred: number;
-  failed: number;
-  /** Those of them that wait for the cloud: SMS, calls and pushes that are not final. */
-  forCloud: number;
-  /** Age of the oldest message that is not final; 0 if there is none. */
-  oldestAgeMs: number;
-  /** Bytes that journal, spool and snapshots take on the disk. */
-  bytes: number;
-  held: boolean;
-}
-
-/** The used and reserved part of the queue's budget, and its limits. */
-export interface QueueRoom {
-  readonly used: { readonly messages: number; readonly bytes: number; readonly memoryBytes: number };
-  /** `memoryBytes` is null if the service's memory is not limited. */
-  readonly limits: { readonly messages: number; readonly bytes: number; readonly memoryBytes: number | null };
-  /** Why no message of 1 KiB fits, as a sentence; null while one does. */
-  readonly reason: string | null;
-  /** The same for an urgent message. */
-  readonly urgentReason: string | null;
-}
-
-/** Whether the storage works now. */
-export interface StorageState {
-  state: (typeof STORAGE_STATES)[number];
-  /** A sentence a technician understands; null when ok. */
-  reason: string | null;
-  /** Infinite while unknown. */
-  freeBytes: number;
-  /** Pieces that recovery could not read, and files of a newer version. */
-  damaged: number;
-  /** The names of a newer version's files, which are put aside. */
-  newer: readonly string[];
-  /** Names that can be neither read nor renamed. */
-  unusable: readonly string[];
-}
 
 /** A page of a listing. */
 export interface Page {

@@ -5,7 +5,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { uptime } from 'node:os';
 import { MINUTE_MS, SECOND_MS } from '../limits.js';
-import { hasLeapt, isPlausible, startMsOf, type Trust } from '../message/stamp.js';
+import { hasLeapt, isPlausible, startMsOf, type Trust } from '../stamp.js';
 import { randomBytes } from './random.js';
 
 /** The clocks of this device. */

@@ -8,7 +8,7 @@ import { COMMANDS, COMMON } from '../../src/cli/cli.js';
 import { TYPE_NAMES } from '../../src/cli/words.js';
 import { SECRET_BY_KEY } from '../../src/config/settings.js';
 import { LANGS } from '../../src/destinations/langs.js';
-import { STATUSES } from '../../src/message/message.js';
+import { STATUSES } from '../../src/views.js';
 import { sameFile } from '../support/pages.js';
 
 const FILE = 'build/fieldpost.bash-completion';

@@ -1,8 +1,8 @@
 /** Ages and dates of moments: in this boot, in another, with a wall that is right, wrong, or was once. */
 import t from 'tap';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/limits.js';
-import type { Boot } from '../../src/message/message.js';
-import { ageMs, bootNews, dateMsOf, hasLeapt, stampOf, wallMsOf } from '../../src/message/stamp.js';
+import type { Boot } from '../../src/stamp.js';
+import { ageMs, bootNews, dateMsOf, hasLeapt, stampOf, wallMsOf } from '../../src/stamp.js';
 import { FakeClock } from '../support/clock.js';
 
 const YEARS_MS = 50 * 365 * DAY_MS;

@@ -7,7 +7,7 @@ import t from 'tap';
 import { addressOf } from '../../src/config/endpoints.js';
 import { createDaemon } from '../../src/daemon.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SWEEP_MS } from '../../src/limits.js';
-import { ageMs, wallMsOf } from '../../src/message/stamp.js';
+import { ageMs, wallMsOf } from '../../src/stamp.js';
 import { apiAt } from '../support/ask.js';
 import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';

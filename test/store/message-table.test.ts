@@ -2,7 +2,8 @@
 // A process of its own: it takes long.
 import { Buffer } from 'node:buffer';
 import t from 'tap';
-import { isFinal, type Message, NO_ATTACHMENTS, STATUSES, type Verdict } from '../../src/message/message.js';
+import { isFinal, STATUSES } from '../../src/views.js';
+import { type Message, NO_ATTACHMENTS, type Verdict } from '../../src/message/message.js';
 import { MessageTable } from '../../src/store/message-table.js';
 import { settled } from '../support/clock.js';
 import { digestOf, draftTo } from '../support/drafts.js';

@@ -6,7 +6,7 @@ import type { Config } from '../../src/config.js';
 import { Delivery } from '../../src/delivery/delivery.js';
 import type { Ending } from '../../src/delivery/smtp/reply.js';
 import type { MessageType } from '../../src/message/message.js';
-import { wallMsOf } from '../../src/message/stamp.js';
+import { wallMsOf } from '../../src/stamp.js';
 import type { Store } from '../../src/store/store.js';
 import type { LogFields } from '../../src/system/log.js';
 import { FakeClock, settled } from './clock.js';

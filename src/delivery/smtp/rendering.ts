@@ -14,7 +14,7 @@ import type {
   Sender,
 } from '../../message/message.js';
 import { messageIdOf, newMessageId } from '../../message/message-id.js';
-import { dateMsOf } from '../../message/stamp.js';
+import { dateMsOf } from '../../stamp.js';
 import { type Rendered, render } from '../../mime/letter.js';
 import { renderReadyMade } from '../../mime/ready-made-letter.js';
 import type { Store } from '../../store/store.js';

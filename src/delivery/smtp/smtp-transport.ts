@@ -5,7 +5,7 @@
 import type { Config, RelayConfig } from '../../config.js';
 import type { Address } from '../../message/address.js';
 import type { Email, EmailContent, Message, ReadyMadeContent, Sender } from '../../message/message.js';
-import { startMsOf } from '../../message/stamp.js';
+import { startMsOf } from '../../stamp.js';
 import { Recent } from '../../recent.js';
 import type { Store } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';

@@ -1,7 +1,7 @@
 /**
  * The messages, newest first: a filter, pages, and for each what became of it and what can be done.
  */
-import { STATUSES } from '../../message/message.js';
+import { STATUSES } from '../../views.js';
 import { bytesInWords, counted } from '../../sizes.js';
 import type { Ask } from '../calls.js';
 import { byId, factList, html, showList } from '../dom.js';

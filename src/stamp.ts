@@ -1,8 +1,23 @@
 /**
- * Times of recorded moments: their age, their wall time, and whether the wall clock can be trusted (delivery.md, Clock).
+ * Times of recorded moments: their age, their wall time, and whether the wall clock can be trusted.
  */
-import { EARLIEST_WALL_MS, PLAUSIBLE_YEARS, SECOND_MS, YEAR_MS } from '../limits.js';
-import type { Boot, Stamp } from './message.js';
+import { EARLIEST_WALL_MS, PLAUSIBLE_YEARS, SECOND_MS, YEAR_MS } from './limits.js';
+
+/** A moment on the clock of a boot, which never leaps. The wall time follows from the Boot. */
+export interface Stamp {
+  /** The first eight hex digits of the kernel's boot id. */
+  readonly boot: string;
+  /** Since the boot began. */
+  readonly bootMs: number;
+}
+
+/** What is known of a boot: one correction of it corrects all its moments (stamp.ts). */
+export interface Boot {
+  /** When it began, by the wall clock as last seen in that boot. */
+  readonly startMs: number;
+  /** True if the wall was confirmed then. */
+  readonly confirmed: boolean;
+}
 
 /** How far the wall clock is trusted. `confirmed`: by NTP or the cloud, in this boot. `wrong`: impossible. */
 export type Trust = 'confirmed' | 'plausible' | 'wrong';
