@@ -9,72 +9,14 @@ import { Findings } from './config/findings.js';
 import { heloNameOf, senderOf } from './config/names.js';
 import { environmentProxy } from './config/proxy.js';
 import { readValues } from './config/read.js';
-import { type Member, ROWS, type Values } from './config/settings.js';
+import { type Config, type Member, ROWS, type Values } from './config/settings.js';
+import type { CloudConfig, ConfigProblem, Environment, ReadText, StatOf } from './config/types.js';
 import { parseAddress } from './message/address.js';
-
-/** One relay of FIELDPOST_RELAY. */
-export interface RelayConfig {
-  /** A name, or an address without brackets. */
-  readonly host: string;
-  readonly port: number;
-  /** `implicit`: smtps. `starttls`: required. `offered`: STARTTLS if the relay has it. `never`: clear text. */
-  readonly tls: 'implicit' | 'starttls' | 'offered' | 'never';
-  /** Null: no authentication. */
-  readonly user: string | null;
-}
-
-/** Where the local API listens; a tcp host has no brackets. */
-export type ListenConfig =
-  | { readonly kind: 'tcp'; readonly host: string; readonly port: number }
-  | {
-      readonly kind: 'unix';
-      readonly path: string;
-      /** Clients may send messages and read them by id, and nothing else. */
-      readonly sendOnly?: true;
-    };
-
-/** The link to the cloud. */
-export interface CloudConfig {
-  /** Without a slash at its end. */
-  readonly url: string;
-  readonly deviceId: string;
-  readonly key: string;
-  /** PEM of a private CA, or null for the system's. */
-  readonly ca: string | null;
-  /** PEM of the device's certificate for mutual TLS, or null. */
-  readonly clientCertificate: { readonly cert: string; readonly key: string } | null;
-}
-
-/** Every setting, checked; and three values that several of them make together. */
-export interface Config extends Values {
-  readonly relays: readonly RelayConfig[];
-  /** By message type: 1 email, 2 SMS, 3 phone, 4 push. */
-  readonly maxAgeMs: Readonly<Record<1 | 2 | 3 | 4, number>>;
-  /** Null: no cloud, the link is disabled. */
-  readonly cloud: CloudConfig | null;
-}
-
-/** One thing that is wrong with the configuration. */
-export interface ConfigProblem {
-  readonly key: string;
-  /** As it was given; null if it may be a secret. */
-  readonly value: string | null;
-  readonly detail: string;
-}
 
 /** A good Config, or every problem. */
 export type ParsedConfig =
   | { readonly config: Config; readonly warnings: readonly string[] }
   | { readonly problems: readonly ConfigProblem[] };
-
-/** Environment variables. */
-export type Environment = Readonly<Record<string, string | undefined>>;
-
-/** Reads a text file; throws what node:fs throws. */
-export type ReadText = (path: string) => string;
-
-/** The owner and the mode of what stands at a path, links followed; null if that is not known. */
-export type StatOf = (path: string) => { readonly uid: number; readonly mode: number } | null;
 
 /**
  * The configuration in `env`, or all of its problems. `read` reads the files with secrets and certificates, and `statOf`

@@ -8,13 +8,9 @@ import { runCommand, wordsOfCall } from './cli/cli.js';
 import { EXIT, type ServiceName, type Settings } from './cli/command.js';
 import { STATE_DIRECTORY } from './cli/environment.js';
 import { addressOf } from './config/endpoints.js';
-import {
-  type Config,
-  type Environment,
-  type ListenConfig,
-  namedStateDirectory,
-  parseConfig,
-} from './config.js';
+import type { Config } from './config/settings.js';
+import type { Environment, ListenConfig } from './config/types.js';
+import { namedStateDirectory, parseConfig } from './config.js';
 import type { Herald } from './daemon/herald.js';
 import { LastSettings } from './daemon/last-settings.js';
 import { tokenSources } from './daemon/relay-tokens.js';

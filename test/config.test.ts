@@ -1,8 +1,9 @@
 import t from 'tap';
 import { changesBetween } from '../src/config/changes.js';
 import { parseEnvFile } from '../src/config/env-file.js';
-import { SECRET_BY_KEY } from '../src/config/settings.js';
-import { type Config, describeConfig, type Environment, formatProblem, parseConfig } from '../src/config.js';
+import { type Config, SECRET_BY_KEY } from '../src/config/settings.js';
+import type { Environment } from '../src/config/types.js';
+import { describeConfig, formatProblem, parseConfig } from '../src/config.js';
 import { makeCertificate } from './support/certificate.js';
 import { systemError } from './support/system-error.js';
 

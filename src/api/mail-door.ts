@@ -3,7 +3,7 @@
  * recipient.
  */
 
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import { FieldpostError } from '../errors.js';
 import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
 import { type Address, recipientKey } from '../message/address.js';

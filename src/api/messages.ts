@@ -13,11 +13,11 @@ import {
   POLL_S_MAX,
   SECOND_MS,
 } from '../limits.js';
-import { isFinal, STATUSES, type Status } from '../views.js';
-import { type Message } from '../message/message.js';
+import type { Message } from '../message/message.js';
 import { messageIdOf } from '../message/message-id.js';
 import { wallMsOf } from '../stamp.js';
 import type { Clock } from '../system/clock.js';
+import { isFinal, STATUSES, type Status } from '../views.js';
 import { callerOf } from './caller.js';
 import type { ApiContext } from './parts.js';
 import { flagIn, invalidQuery, wholeNumberIn } from './query.js';

@@ -3,7 +3,7 @@
  * functions.
  */
 import type { Socket } from 'node:net';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import type { Patience } from '../http/http.js';
 import type { MemoryListeners } from '../http/http-memory.js';
 import type { RefusedTotals } from '../http/problem.js';

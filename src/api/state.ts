@@ -4,8 +4,7 @@
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { isoOf } from '../instant.js';
-import type { QueueRoom } from '../views.js';
-import type { LinkView, SettingsFault } from '../views.js';
+import type { LinkView, QueueRoom, SettingsFault } from '../views.js';
 import type { ApiContext } from './parts.js';
 
 const NO_CLOUD = 'No cloud is configured (FIELDPOST_CLOUD)';

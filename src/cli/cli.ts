@@ -5,7 +5,7 @@
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { guessOf } from '../config/nearest.js';
-import type { Environment } from '../config.js';
+import type { Environment } from '../config/types.js';
 import { wordsOf } from '../errors.js';
 import { visible } from '../text.js';
 import { type Command, type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';

@@ -5,13 +5,8 @@ import { Buffer } from 'node:buffer';
 import { type ClientRequest, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { showListener } from '../config/endpoints.js';
-import {
-  type Environment,
-  formatProblem,
-  type ListenConfig,
-  namedStateDirectory,
-  parseConfig,
-} from '../config.js';
+import type { Environment, ListenConfig } from '../config/types.js';
+import { formatProblem, namedStateDirectory, parseConfig } from '../config.js';
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { problemWords } from '../http/answer.js';
 import { isJsonObject, jsonIn } from '../json.js';

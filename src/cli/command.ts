@@ -2,7 +2,8 @@
  * The interface of a command: its input from the process, and its exit status.
  */
 import type { ParseArgsConfig } from 'node:util';
-import type { Config, Environment, ListenConfig, ReadText, RelayConfig, StatOf } from '../config.js';
+import type { Config } from '../config/settings.js';
+import type { Environment, ListenConfig, ReadText, RelayConfig, StatOf } from '../config/types.js';
 import type { Address } from '../message/address.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk, DiskFile } from '../system/disk.js';

@@ -2,7 +2,7 @@
  * The settings of commands: from the environment, and from the env files of the service.
  */
 import { parseEnvFile } from '../config/env-file.js';
-import type { Environment } from '../config.js';
+import type { Environment } from '../config/types.js';
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { type CommandContext, CommandError, EXIT, type Settings } from './command.js';
 

@@ -2,7 +2,7 @@
  * `fieldpost check --relay`: tries each configured relay, shows each step as it happens, and a verdict.
  */
 import { showRelay } from '../config/endpoints.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import { type Address, parseAddress } from '../message/address.js';
 import { visible } from '../text.js';
 import type { TrialFault, TrialStep } from '../views.js';

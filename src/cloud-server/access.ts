@@ -1,8 +1,9 @@
 /**
  * Checks keys: a device's key opens calls for that device, the operator's key opens calls for all.
  */
+
+import type { Config } from '../config/settings.js';
 import { deviceId } from '../config/values.js';
-import type { Config } from '../config.js';
 import { FieldpostError } from '../errors.js';
 import { bearerOf, digest, isOneOf } from '../http/bearer.js';
 import type { Exchange } from '../http/exchange.js';

@@ -11,7 +11,8 @@
 import { join } from 'node:path';
 import { changesBetween } from '../config/changes.js';
 import { addressOf } from '../config/endpoints.js';
-import type { Config, ListenConfig } from '../config.js';
+import type { Config } from '../config/settings.js';
+import type { ListenConfig } from '../config/types.js';
 import { inOrder } from '../daemon/in-order.js';
 import { tokenSources } from '../daemon/relay-tokens.js';
 import { storeOptions } from '../daemon/store-options.js';

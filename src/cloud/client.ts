@@ -3,7 +3,7 @@
  * breaks the contract is a failed call, whatever its status: a captive portal answers 200 with a page of its own. Used
  * by daemon/cloud.ts, link.ts and sync.ts.
  */
-import type { CloudConfig } from '../config.js';
+import type { CloudConfig } from '../config/types.js';
 import { REFUSALS, retryAfterMsOf } from '../http/answer.js';
 import type { JsonObject } from '../json.js';
 import {

@@ -3,8 +3,8 @@
  */
 import { assert } from '../errors.js';
 import { CLOUD_CLOCK_MS, CLOUD_CONTRADICTS_MS, GOODBYE_TIMEOUT_MS, LINK_HISTORY_MAX } from '../limits.js';
-import { isPlausible, startMsOf } from '../stamp.js';
 import { Alarm } from '../retry/alarm.js';
+import { isPlausible, startMsOf } from '../stamp.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import type { LinkPeriod, LinkView } from '../views.js';

@@ -2,14 +2,16 @@
  * Warnings about good settings with which messages are not accepted or do not arrive, or with which others can learn a
  * token. Pure.
  */
-import type { Config, ListenConfig, StatOf } from '../config.js';
+
 import { FINISHED_BYTES, FINISHED_SHARE, JOURNAL_BYTES_MIN, QUEUED_KIB_BYTES } from '../limits.js';
 import { domainOf } from '../message/address.js';
 import { bytesInWords } from '../sizes.js';
 import { needsToken } from './consistency.js';
 import { showListener } from './endpoints.js';
 import { senderOf } from './names.js';
+import type { Config } from './settings.js';
 import { SETTINGS } from './settings.js';
+import type { ListenConfig, StatOf } from './types.js';
 
 /** 16 random letters and digits take longer to guess than the device lives. */
 const TOKEN_CHARS_MIN = 16;

@@ -2,8 +2,9 @@
  * What a reload changes: which settings of a running service follow a new configuration, and which wait for a
  * restart.
  */
-import type { Config } from '../config.js';
+
 import type { Follower } from './row.js';
+import type { Config } from './settings.js';
 import { type Member, ROWS, SETTINGS } from './settings.js';
 
 /** The differences of a new configuration. */

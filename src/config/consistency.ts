@@ -2,13 +2,14 @@
  * Rules between settings that are each good by themselves.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import type { Config, ListenConfig } from '../config.js';
 import { wordsOf } from '../errors.js';
 import { JOURNAL_BYTES_MIN, MIB } from '../limits.js';
 import { showListener } from './endpoints.js';
 import type { Findings } from './findings.js';
 import { checkRelayLogin } from './relay-login.js';
+import type { Config } from './settings.js';
 import { type Member, SETTINGS, type Values } from './settings.js';
+import type { ListenConfig } from './types.js';
 import { isLoopback } from './values.js';
 
 type NumberMember = { [M in Member]: Values[M] extends number ? M : never }[Member];

@@ -3,8 +3,8 @@
  * FIELDPOST_SMTP_LISTEN and FIELDPOST_CLOUD_SERVER_LISTEN.
  */
 import { Buffer } from 'node:buffer';
-import type { ListenConfig, RelayConfig } from '../config.js';
 import { hasControl } from '../text.js';
+import type { ListenConfig, RelayConfig } from './types.js';
 import { isHost, isIpv4, isLoopback, items, type Kind, refuse, unbracket } from './values.js';
 
 /** A relay as its URL describes it. FIELDPOST_RELAY_USER may still change its port and TLS. */

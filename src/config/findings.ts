@@ -2,10 +2,11 @@
  * The faults of an environment: problems, which stop a start, and warnings, which do not. Neither shows anything that may
  * be a secret.
  */
-import type { ConfigProblem, Environment } from '../config.js';
+
 import { maskPasswords } from './endpoints.js';
 import { guessOf } from './nearest.js';
 import { SECRET_BY_KEY } from './settings.js';
+import type { ConfigProblem, Environment } from './types.js';
 
 /** Collects problems and warnings about one environment. */
 export class Findings {

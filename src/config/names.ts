@@ -2,8 +2,9 @@
  * The names by which relays know this device. Without a setting they are made of the device's host name, which may
  * change while the daemon runs. Pure.
  */
-import type { Config } from '../config.js';
+
 import { type Address, domainOf, parseAddress, recipientKey } from '../message/address.js';
+import type { Config } from './settings.js';
 import { isHeloName } from './values.js';
 
 /** The sender of mails. A host name that does not fit an address (an underscore, say) must not stop the start. */

@@ -3,9 +3,9 @@
  * environment, which curl and other programs use, too.
  */
 import { BlockList, isIP } from 'node:net';
-import type { Environment } from '../config.js';
 import { FieldpostError } from '../errors.js';
 import { hasControl } from '../text.js';
+import type { Environment } from './types.js';
 import { isHost, type Kind, refuse, unbracket } from './values.js';
 
 /** A proxy that connects to the cloud with CONNECT. */

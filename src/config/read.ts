@@ -1,11 +1,12 @@
 /**
  * Reads the value of every setting from the environment and the files that it names.
  */
-import type { Environment, ReadText, StatOf } from '../config.js';
+
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import type { Findings } from './findings.js';
 import type { Row } from './row.js';
 import { ROWS, SECRET_BY_KEY, type Values } from './settings.js';
+import type { Environment, ReadText, StatOf } from './types.js';
 import { type Kind, refuse, secretPath, type TextKind } from './values.js';
 
 interface Source {

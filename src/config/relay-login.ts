@@ -1,8 +1,9 @@
 /**
  * Rules between the settings of the login at relays: a user, and a password or access tokens.
  */
-import type { Config } from '../config.js';
+
 import type { Findings } from './findings.js';
+import type { Config } from './settings.js';
 import { type Member, SETTINGS } from './settings.js';
 import { isLoopback } from './values.js';
 

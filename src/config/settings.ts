@@ -10,6 +10,7 @@ import { OAUTH_SETTINGS } from './settings/oauth.js';
 import { RELAY_SETTINGS } from './settings/relay.js';
 import { SERVICE_SETTINGS } from './settings/service.js';
 import { SMTP_SETTINGS } from './settings/smtp.js';
+import type { CloudConfig, RelayConfig } from './types.js';
 
 /** Every setting by its member of Config, in the order in which people read of them. */
 export const SETTINGS = {
@@ -40,3 +41,12 @@ function keysOf({ key, credential }: Row<unknown>): readonly string[] {
 export const SECRET_BY_KEY: ReadonlyMap<string, boolean> = new Map(
   ROWS.flatMap(([, row]) => keysOf(row).map((key) => [key, row.isSecret])),
 );
+
+/** Every setting, checked; and three values that several of them make together. */
+export interface Config extends Values {
+  readonly relays: readonly RelayConfig[];
+  /** By message type: 1 email, 2 SMS, 3 phone, 4 push. */
+  readonly maxAgeMs: Readonly<Record<1 | 2 | 3 | 4, number>>;
+  /** Null: no cloud, the link is disabled. */
+  readonly cloud: CloudConfig | null;
+}

@@ -4,7 +4,8 @@
  */
 import type { Link } from '../cloud/link.js';
 import type { Sync } from '../cloud/sync.js';
-import type { CloudConfig, Config } from '../config.js';
+import type { Config } from '../config/settings.js';
+import type { CloudConfig } from '../config/types.js';
 import type { ShortWay } from '../delivery/cloud-transport.js';
 import type { Delivery } from '../delivery/delivery.js';
 import type { Store } from '../store/store.js';

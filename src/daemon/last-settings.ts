@@ -8,8 +8,9 @@
  */
 import { join } from 'node:path';
 import { ROWS, SECRET_BY_KEY } from '../config/settings.js';
+import type { Environment } from '../config/types.js';
 import { secretPath } from '../config/values.js';
-import { type Environment, formatProblem, type ParsedConfig } from '../config.js';
+import { formatProblem, type ParsedConfig } from '../config.js';
 import { wordsOf } from '../errors.js';
 import { mapOf, shapeOf } from '../json.js';
 import { readSealed, writeSealed } from '../store/sealed.js';

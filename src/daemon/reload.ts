@@ -2,7 +2,9 @@
  * A reload: reads the settings again and gives them to the running service.
  */
 import type { Settings } from '../cli/command.js';
-import { type Config, type Environment, formatProblem } from '../config.js';
+import type { Config } from '../config/settings.js';
+import type { Environment } from '../config/types.js';
+import { formatProblem } from '../config.js';
 import type { Daemon } from '../daemon.js';
 import { wordsOf } from '../errors.js';
 import type { LogLevel } from '../system/log.js';

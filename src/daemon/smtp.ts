@@ -4,7 +4,8 @@
 import { needsToken } from '../config/consistency.js';
 import { addressOf } from '../config/endpoints.js';
 import { heloNameOf, isOfThisDevice } from '../config/names.js';
-import type { Config, ListenConfig } from '../config.js';
+import type { Config } from '../config/settings.js';
+import type { ListenConfig } from '../config/types.js';
 import { type ErrorCode, FieldpostError } from '../errors.js';
 import type { BeginMail } from '../message/mail-intake.js';
 import { type Listeners, openListeners } from '../system/listen.js';

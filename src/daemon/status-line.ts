@@ -1,8 +1,7 @@
 /**
  * The line of `systemctl status` about the state of the daemon. Pure.
  */
-import type { QueueCounts, StorageState } from '../views.js';
-import type { LINK_STATES, LinkView, RelayView, SettingsFault } from '../views.js';
+import type { LINK_STATES, LinkView, QueueCounts, RelayView, SettingsFault, StorageState } from '../views.js';
 
 /** The parts of the line. */
 export interface Doing {

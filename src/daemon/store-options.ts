@@ -2,7 +2,7 @@
  * How a service opens its store.
  */
 import { senderOf } from '../config/names.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import type { StoreOptions } from '../store/journaled-store.js';
 import { storeMemory } from '../system/memory.js';
 import type { System } from './system.js';

@@ -2,7 +2,7 @@
  * Logs settings that work but should be changed: each warning when it is new, at the start or with a reload.
  */
 import { allWarnings } from '../config/advice.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import type { Log } from '../system/log.js';
 import type { System } from './system.js';
 

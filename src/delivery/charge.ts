@@ -2,7 +2,7 @@
  * What a failed attempt means for the message, over any transport: the time of its next attempt, or its end if its content
  * cannot be read.
  */
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import { FieldpostError, wordsOf } from '../errors.js';
 import type { Message, Verdict } from '../message/message.js';
 import { ageMs } from '../stamp.js';

@@ -3,7 +3,7 @@
  * so a call does not wait behind 300 SMS, nor for an SMS provider that is down.
  */
 import { heloNameOf, senderOf } from '../config/names.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import type { Message } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';

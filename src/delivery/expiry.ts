@@ -4,11 +4,11 @@
  * One look over the store and one alarm serve all of them. Any other email ages only while a relay can be reached; it
  * expires after an offer that failed (delivery.md, When).
  */
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import { SECOND_MS } from '../limits.js';
 import type { Message, MessageType, Verdict } from '../message/message.js';
-import { ageMs } from '../stamp.js';
 import { Alarm } from '../retry/alarm.js';
+import { ageMs } from '../stamp.js';
 import type { IsWanted, Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 import { CLOUD } from './cloud-transport.js';

@@ -2,8 +2,9 @@
  * The next messages of one list of the store. One walk over the list picks up many messages and tells when the next walk is
  * due, so a long queue costs little.
  */
-import type { Stamp } from '../stamp.js';
+
 import type { Message } from '../message/message.js';
+import type { Stamp } from '../stamp.js';
 import type { IsWanted, Store, WaitingList } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 

@@ -3,9 +3,9 @@
  * to no message.
  */
 import { HOUR_MS, SECOND_MS } from '../limits.js';
-import { startMsOf } from '../stamp.js';
 import { Backoff, type BackoffOptions } from '../retry/backoff.js';
 import { span } from '../sizes.js';
+import { startMsOf } from '../stamp.js';
 import { Proofs } from './proofs.js';
 import type { RefusalPauses } from './transport.js';
 

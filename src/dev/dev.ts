@@ -3,7 +3,7 @@
  * reference cloud as its cloud, all on loopback. It prints the addresses and every message, and has an inbox for browsers.
  */
 import { join } from 'node:path';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import { SECOND_MS } from '../limits.js';
 import type { SendShort } from '../message/short.js';
 import type { Clock } from '../system/clock.js';

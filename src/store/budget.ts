@@ -7,6 +7,7 @@ import { FieldpostError } from '../errors.js';
 import { SENDERS_SHARE, SENDERS_URGENT_SHARE, URGENT_SHARE } from '../limits.js';
 import type { Message } from '../message/message.js';
 import { bytesInWords, counted } from '../sizes.js';
+import type { QueueRoom } from '../views.js';
 import { FreeSpace } from './free-space.js';
 import type { StoreOptions } from './journaled-store.js';
 import {
@@ -24,7 +25,6 @@ import {
   type Stored,
   withoutPart,
 } from './room.js';
-import type { QueueRoom } from '../views.js';
 import { neededMemoryBytes } from './weight.js';
 
 const SENDERS = 'callers who may only send';

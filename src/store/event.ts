@@ -3,8 +3,8 @@
  * differences, so that applying one twice does no harm.
  */
 import type { BookEvent } from '../destinations/book.js';
-import type { Stamp } from '../stamp.js';
 import type { Attachment, Extras, MessageType, Sender } from '../message/message.js';
+import type { Stamp } from '../stamp.js';
 
 /** A position in the journal: a segment's number, and an offset in bytes. */
 export interface Position {

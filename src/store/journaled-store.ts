@@ -5,10 +5,18 @@ import type { AddressBook } from '../destinations/address-book.js';
 import { assert, FieldpostError, wordsOf } from '../errors.js';
 import { OUTCOME_BYTES_MAX, OUTCOME_RESERVE_BYTES, SWEEP_MS } from '../limits.js';
 import type { Address } from '../message/address.js';
-import { isFinal } from '../views.js';
-import { type Attachment, type Content, type Draft, isUnderstood, type Message, type Verdict } from '../message/message.js';
-import type { Boots } from '../stamp.js';
+import {
+  type Attachment,
+  type Content,
+  type Draft,
+  isUnderstood,
+  type Message,
+  type Verdict,
+} from '../message/message.js';
 import { Alarm } from '../retry/alarm.js';
+import type { Boots } from '../stamp.js';
+import type { QueueCounts, StorageState } from '../views.js';
+import { isFinal } from '../views.js';
 import { Acceptance } from './acceptance.js';
 import { keepBook } from './book.js';
 import { Budget, type BudgetLimits } from './budget.js';
@@ -19,8 +27,16 @@ import { countWaiting, messagesOf } from './lists.js';
 import type { Reachability } from './reachability.js';
 import { ANYBODY, type Asker } from './room.js';
 import { restingStatus, type State } from './state.js';
-import type { QueueCounts, StorageState } from '../views.js';
-import type { Accepted, AcceptKeyed, IsWanted, KeyedContent, Page, Store, Upload, WaitingList } from './store.js';
+import type {
+  Accepted,
+  AcceptKeyed,
+  IsWanted,
+  KeyedContent,
+  Page,
+  Store,
+  Upload,
+  WaitingList,
+} from './store.js';
 import { keptReply } from './weight.js';
 
 /** The world of the store, and its settings. */

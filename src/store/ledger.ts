@@ -5,10 +5,10 @@
 import { join } from 'node:path';
 import { FieldpostError } from '../errors.js';
 import { MINUTE_MS, OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../limits.js';
-import type { Stamp } from '../stamp.js';
 import type { Message, Place, Verdict } from '../message/message.js';
-import { ageMs, bootNews, stampOf } from '../stamp.js';
 import { Alarm } from '../retry/alarm.js';
+import type { Stamp } from '../stamp.js';
+import { ageMs, bootNews, stampOf } from '../stamp.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Lock, TakeLock } from '../system/lock.js';

@@ -2,11 +2,11 @@
  * Lists of messages, their counts, and the refusal of a change.
  */
 import { FieldpostError } from '../errors.js';
+import type { Message } from '../message/message.js';
+import type { QueueCounts } from '../views.js';
 import { isFinal, type Status } from '../views.js';
-import { type Message } from '../message/message.js';
 import { countWaiting } from './lists.js';
 import type { State } from './state.js';
-import type { QueueCounts } from '../views.js';
 import type { Page } from './store.js';
 
 /**

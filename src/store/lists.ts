@@ -2,9 +2,9 @@
  * The lists of the state: a message moves between them as its status changes, and the oldest finished ones leave.
  */
 import { assert } from '../errors.js';
-import { isFinal } from '../views.js';
-import { type Message, type Place } from '../message/message.js';
+import type { Message, Place } from '../message/message.js';
 import { forgetOldest } from '../recent.js';
+import { isFinal } from '../views.js';
 import { countLive, setPlace } from './places.js';
 import { type MessageRow, messageOf, PLAIN_LENGTH, placeOf, type RowKind } from './rows.js';
 import type { State } from './state.js';

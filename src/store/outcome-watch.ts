@@ -1,8 +1,9 @@
 /**
  * Calls that wait until a message is final. It costs an outcome nothing if nobody waits.
  */
+
+import type { Message } from '../message/message.js';
 import { isFinal } from '../views.js';
-import { type Message } from '../message/message.js';
 import type { StoreEvent } from './event.js';
 
 /** Finds a message by its id. */

@@ -4,10 +4,10 @@
  */
 import { distrust } from '../destinations/book.js';
 import { SEGMENT_BYTES } from '../limits.js';
-import { type Stamp } from '../stamp.js';
-import { isFinal } from '../views.js';
 import { isUnderstood, type Place } from '../message/message.js';
+import type { Stamp } from '../stamp.js';
 import type { Log } from '../system/log.js';
+import { isFinal } from '../views.js';
 import type { Aside } from './aside.js';
 import { type Damaged, UNREADABLE } from './damaged.js';
 import type { MovedMessage, Position, StoreEvent } from './event.js';

@@ -8,8 +8,16 @@
  * messages have an eleventh member, an object with everything else (Own). A newer minor version adds members only there.
  * Pure.
  */
-import { type Stamp } from '../stamp.js';
-import { type Attachment, type Extras, type Message, NO_ATTACHMENTS, type Place, type Sender } from '../message/message.js';
+
+import {
+  type Attachment,
+  type Extras,
+  type Message,
+  NO_ATTACHMENTS,
+  type Place,
+  type Sender,
+} from '../message/message.js';
+import type { Stamp } from '../stamp.js';
 import { unknownMembers } from './format.js';
 import { isOwn, OWN_MEMBERS } from './shapes.js';
 

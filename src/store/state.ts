@@ -3,9 +3,9 @@
  */
 import { applyBook, type Book, emptyBook, isBookEvent } from '../destinations/book.js';
 import type { JsonObject } from '../json.js';
-import { type Boot, type Stamp } from '../stamp.js';
+import type { Message, Place, Sender } from '../message/message.js';
+import type { Boot, Stamp } from '../stamp.js';
 import { isFinal } from '../views.js';
-import { type Message, type Place, type Sender } from '../message/message.js';
 import type { AcceptedMessage, ContentSum, MovedMessage, Position, StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
 import { counterOf } from './ids.js';

@@ -4,7 +4,7 @@
 import { once } from 'node:events';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
-import type { Environment, ListenConfig } from '../config.js';
+import type { Environment, ListenConfig } from '../config/types.js';
 import { FieldpostError, wordsOf } from '../errors.js';
 
 const FIRST_FD = 3;

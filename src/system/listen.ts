@@ -6,7 +6,7 @@ import { chmod, lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, connect, type Server } from 'node:net';
 import { umask } from 'node:process';
 import { addressOf, showListener } from '../config/endpoints.js';
-import type { ListenConfig } from '../config.js';
+import type { ListenConfig } from '../config/types.js';
 import { FieldpostError, isUnreadable, systemCodeOf, wordsOf } from '../errors.js';
 import { LISTEN_AGAIN_MS, LISTEN_TRY_MS } from '../limits.js';
 import { type Handed, serveHanded } from './activation.js';

@@ -1,6 +1,6 @@
 /** Who may call (local-api §6): the whole matrix, since each of these headers is all that stands before a web page. */
 import { type Test, test } from 'tap';
-import type { ListenConfig } from '../../src/config.js';
+import type { ListenConfig } from '../../src/config/types.js';
 import { HOUR_MS } from '../../src/limits.js';
 import { type Answer, EMAIL, isProblem, MESSAGES, startApi, type TestApi } from '../support/api.js';
 import { socketPath } from '../support/short-directory.js';

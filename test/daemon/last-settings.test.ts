@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { type Environment, parseConfig } from '../../src/config.js';
+import type { Environment } from '../../src/config/types.js';
+import { parseConfig } from '../../src/config.js';
 import { LastSettings } from '../../src/daemon/last-settings.js';
 import { writeSealed } from '../../src/store/sealed.js';
 import type { Disk } from '../../src/system/disk.js';

@@ -3,7 +3,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { addressOf } from '../../src/config/endpoints.js';
-import type { Environment } from '../../src/config.js';
+import type { Environment } from '../../src/config/types.js';
 import { createDaemon, type Daemon } from '../../src/daemon.js';
 import { systemClock } from '../../src/system/clock.js';
 import { systemDisk } from '../../src/system/disk.js';

@@ -1,6 +1,7 @@
 /** What a reload does with settings, good and bad. */
 import t from 'tap';
-import { type Environment, parseConfig } from '../../src/config.js';
+import type { Environment } from '../../src/config/types.js';
+import { parseConfig } from '../../src/config.js';
 import { LastSettings } from '../../src/daemon/last-settings.js';
 import { nextConfig, type Running, reload, withSockets } from '../../src/daemon/reload.js';
 import { Warnings } from '../../src/daemon/warnings.js';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type Test, test } from 'tap';
 import { addressOf } from '../../src/config/endpoints.js';
-import type { ListenConfig } from '../../src/config.js';
+import type { ListenConfig } from '../../src/config/types.js';
 import { openSmtp, type SmtpSide } from '../../src/daemon/smtp.js';
 import { createDaemon, type Daemon } from '../../src/daemon.js';
 import { FieldpostError } from '../../src/errors.js';

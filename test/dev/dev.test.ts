@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import type { Config } from '../../src/config.js';
+import type { Config } from '../../src/config/settings.js';
 import { startDev } from '../../src/dev/dev.js';
 import type { SendShort } from '../../src/message/short.js';
 import { systemDisk } from '../../src/system/disk.js';

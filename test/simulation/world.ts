@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createCloud } from '../../src/cloud-server/cloud.js';
-import type { Config } from '../../src/config.js';
+import type { Config } from '../../src/config/settings.js';
 import { createDaemon, type Daemon } from '../../src/daemon.js';
 import { HOUR_MS, SECOND_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';

@@ -11,7 +11,7 @@ import { connect, type Socket } from 'node:net';
 import type { Test } from 'tap';
 import type { ApiContext } from '../../src/api/parts.js';
 import { createApi } from '../../src/api/server.js';
-import type { ListenConfig } from '../../src/config.js';
+import type { ListenConfig } from '../../src/config/types.js';
 import type { ErrorCode } from '../../src/errors.js';
 import { RefusedTotals } from '../../src/http/problem.js';
 import { MIB, STORAGE_RETRY_MS } from '../../src/limits.js';

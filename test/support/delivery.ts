@@ -4,7 +4,8 @@
  */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Config, RelayConfig } from '../../src/config.js';
+import type { Config } from '../../src/config/settings.js';
+import type { RelayConfig } from '../../src/config/types.js';
 import { Expiry } from '../../src/delivery/expiry.js';
 import { OutcomeWriter } from '../../src/delivery/outcome-writer.js';
 import { Queue } from '../../src/delivery/queue.js';

@@ -2,7 +2,7 @@
  * A device over many boots: one disk, the real store and delivery, and relays behind a link that comes and goes.
  * Used by the scenarios in which clocks are wrong and power is lost.
  */
-import type { Config } from '../../src/config.js';
+import type { Config } from '../../src/config/settings.js';
 import { Delivery } from '../../src/delivery/delivery.js';
 import type { Ending } from '../../src/delivery/smtp/reply.js';
 import type { MessageType } from '../../src/message/message.js';

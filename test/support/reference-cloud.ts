@@ -6,7 +6,8 @@
  */
 import { type Cloud, createCloud } from '../../src/cloud-server/cloud.js';
 import { addressOf } from '../../src/config/endpoints.js';
-import type { Config, Environment } from '../../src/config.js';
+import type { Config } from '../../src/config/settings.js';
+import type { Environment } from '../../src/config/types.js';
 import type { System } from '../../src/daemon/system.js';
 import type { SendShort } from '../../src/message/short.js';
 import { type Answer, ask, type Question } from './ask.js';

@@ -1,5 +1,8 @@
 /** The outside of a daemon or a reference cloud, for tests that start a whole one. */
-import { type Config, type Environment, parseConfig } from '../../src/config.js';
+
+import type { Config } from '../../src/config/settings.js';
+import type { Environment } from '../../src/config/types.js';
+import { parseConfig } from '../../src/config.js';
 import type { System } from '../../src/daemon/system.js';
 import { createConnect } from '../../src/system/connect.js';
 import { createLog, type Log } from '../../src/system/log.js';

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { test } from 'tap';
-import type { ListenConfig } from '../../src/config.js';
+import type { ListenConfig } from '../../src/config/types.js';
 import { LISTEN_AGAIN_MS, LISTEN_TRY_MS } from '../../src/limits.js';
 import { openListeners } from '../../src/system/listen.js';
 import { FakeClock } from '../support/clock.js';

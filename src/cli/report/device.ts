@@ -2,7 +2,8 @@
  * What a report tells of the device without the daemon: machine, files, journal.
  */
 import { join } from 'node:path';
-import { type Environment, namedStateDirectory } from '../../config.js';
+import type { Environment } from '../../config/types.js';
+import { namedStateDirectory } from '../../config.js';
 import { wordsOf } from '../../errors.js';
 import { bytesInWords, counted, span } from '../../sizes.js';
 import type { CommandContext } from '../command.js';

@@ -3,13 +3,8 @@
  */
 import { allWarnings } from '../../config/advice.js';
 import { ROWS, SECRET_BY_KEY } from '../../config/settings.js';
-import {
-  describeConfig,
-  type Environment,
-  namedStateDirectory,
-  type ParsedConfig,
-  type ReadText,
-} from '../../config.js';
+import type { Environment, ReadText } from '../../config/types.js';
+import { describeConfig, namedStateDirectory, type ParsedConfig } from '../../config.js';
 import type { CommandContext } from '../command.js';
 import { StandIns } from './stand-ins.js';
 

@@ -1,7 +1,7 @@
 /**
  * Opens sessions with access tokens, if the settings name a source of them.
  */
-import type { RelayConfig } from '../../config.js';
+import type { RelayConfig } from '../../config/types.js';
 import { assert } from '../../errors.js';
 import { type Session, SessionError } from '../smtp/session.js';
 import { type OpenTokenSource, TokenError, type TokenSettings, type TokenSource } from './token-source.js';

@@ -2,7 +2,7 @@
  * Where access tokens for relays come from: a token endpoint (fetched-tokens.ts), or a file that another program renews
  * (token-file.ts).
  */
-import type { Config } from '../../config.js';
+import type { Config } from '../../config/settings.js';
 import { TOKEN_CHARS_MAX } from '../../mail-limits.js';
 
 /** The settings that choose the source, and that it follows. */

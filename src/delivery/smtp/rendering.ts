@@ -2,7 +2,9 @@
  * Makes mails as they go over the wire for delivery. Knows the largest size that the relays take: the api refuses larger
  * mails.
  */
-import type { Config, RelayConfig } from '../../config.js';
+
+import type { Config } from '../../config/settings.js';
+import type { RelayConfig } from '../../config/types.js';
 import { FieldpostError } from '../../errors.js';
 import { type Address, needsSmtpUtf8 } from '../../message/address.js';
 import type {
@@ -14,9 +16,9 @@ import type {
   Sender,
 } from '../../message/message.js';
 import { messageIdOf, newMessageId } from '../../message/message-id.js';
-import { dateMsOf } from '../../stamp.js';
 import { type Rendered, render } from '../../mime/letter.js';
 import { renderReadyMade } from '../../mime/ready-made-letter.js';
+import { dateMsOf } from '../../stamp.js';
 import type { Store } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
 

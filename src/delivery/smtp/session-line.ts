@@ -2,7 +2,7 @@
  * One of the few connections to relays: opened when there is something to send, used for message after message, closed
  * after some seconds without one.
  */
-import type { RelayConfig } from '../../config.js';
+import type { RelayConfig } from '../../config/types.js';
 import { SESSION_IDLE_MS } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';

@@ -2,7 +2,7 @@
  * The interface of a conversation with a relay. smtp-session.ts is the real one, tests have their own.
  */
 import type { TLSSocket } from 'node:tls';
-import type { RelayConfig } from '../../config.js';
+import type { RelayConfig } from '../../config/types.js';
 import type { Envelope } from './envelope.js';
 import type { Ending, Phase, Reply } from './reply.js';
 

@@ -5,7 +5,7 @@
  */
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
-import type { RelayConfig } from '../../config.js';
+import type { RelayConfig } from '../../config/types.js';
 import { assert, wordsOf } from '../../errors.js';
 import { FINAL_DOT_TIMEOUT_MS, QUIT_MS, SLICE_BYTES, WHOLE_BYTES_MAX } from '../../limits.js';
 import type { Clock } from '../../system/clock.js';

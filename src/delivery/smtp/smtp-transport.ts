@@ -2,11 +2,13 @@
  * The transport of emails: each configured relay is a peer, and each line has one connection to one of them. New relay
  * settings make a new transport.
  */
-import type { Config, RelayConfig } from '../../config.js';
+
+import type { Config } from '../../config/settings.js';
+import type { RelayConfig } from '../../config/types.js';
 import type { Address } from '../../message/address.js';
 import type { Email, EmailContent, Message, ReadyMadeContent, Sender } from '../../message/message.js';
-import { startMsOf } from '../../stamp.js';
 import { Recent } from '../../recent.js';
+import { startMsOf } from '../../stamp.js';
 import type { Store } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';

@@ -4,7 +4,8 @@
  */
 import type { TLSSocket } from 'node:tls';
 import { heloNameOf, senderOf } from '../../config/names.js';
-import type { Config, RelayConfig } from '../../config.js';
+import type { Config } from '../../config/settings.js';
+import type { RelayConfig } from '../../config/types.js';
 import { type Address, domainOf, needsSmtpUtf8, withALabel } from '../../message/address.js';
 import { render } from '../../mime/letter.js';
 import { bytesInWords } from '../../sizes.js';

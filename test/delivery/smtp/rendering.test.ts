@@ -1,6 +1,6 @@
 /** The size that is told before a message has an id is that of its mail, and the relays' limits are put together. */
 import t from 'tap';
-import type { RelayConfig } from '../../../src/config.js';
+import type { RelayConfig } from '../../../src/config/types.js';
 import { Rendering } from '../../../src/delivery/smtp/rendering.js';
 import type { Address } from '../../../src/message/address.js';
 import type { Email, EmailContent } from '../../../src/message/message.js';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect as connectTo, createServer, Socket } from 'node:net';
 import type { SMTPServerOptions } from 'smtp-server';
 import { test } from 'tap';
-import type { RelayConfig } from '../../../src/config.js';
+import type { RelayConfig } from '../../../src/config/types.js';
 import type { Ending } from '../../../src/delivery/smtp/reply.js';
 import { type Session, SessionError } from '../../../src/delivery/smtp/session.js';
 import { openSession } from '../../../src/delivery/smtp/smtp-session.js';

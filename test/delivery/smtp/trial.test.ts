@@ -1,6 +1,6 @@
 /** The trial of a relay: each step in words, each fault with what to do, and no secret in either. */
 import t from 'tap';
-import type { RelayConfig } from '../../../src/config.js';
+import type { RelayConfig } from '../../../src/config/types.js';
 import { RelayTokens } from '../../../src/delivery/oauth/relay-tokens.js';
 import { tryRelay } from '../../../src/delivery/smtp/trial.js';
 import { type Address, parseAddress } from '../../../src/message/address.js';
