@@ -4,42 +4,42 @@
  */
 import { hostname, tmpdir, totalmem } from 'node:os';
 import about from '../package.json' with { type: 'json' };
+import { namedStateDirectory, parseConfig } from './base/config/config.js';
+import { addressOf } from './base/config/endpoints.js';
+import type { Config } from './base/config/settings.js';
+import type { Environment, ListenConfig } from './base/config/types.js';
+import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './base/errors.js';
+import { SECOND_MS } from './base/limits.js';
+import { handedOver } from './base/system/activation.js';
+import { pause, systemClock } from './base/system/clock.js';
+import { createConnect } from './base/system/connect.js';
+import { freeDescriptors } from './base/system/descriptors.js';
+import { fileSystemBytes, listNames, readText, statOf, stdinKind, systemDisk } from './base/system/disk.js';
+import { systemLock } from './base/system/lock.js';
+import { createLog, type Log } from './base/system/log.js';
+import { machineNames, machineNow } from './base/system/machine.js';
+import { garbageCollector, keepHeapSmall, memoryLimit, youngGenerationCap } from './base/system/memory.js';
+import { watchNetwork } from './base/system/network-watch.js';
+import { writeNew } from './base/system/new-file.js';
+import { listenerUids, peerUid } from './base/system/peer.js';
+import { outputOf } from './base/system/program.js';
+import { openRandom } from './base/system/random.js';
+import { answerReload } from './base/system/reload-answer.js';
+import { openScratch } from './base/system/scratch.js';
+import { listenToSignals } from './base/system/signals.js';
+import { visible } from './base/text.js';
 import { runCommand, wordsOfCall } from './cli/cli.js';
 import { EXIT, type ServiceName, type Settings } from './cli/command.js';
 import { STATE_DIRECTORY } from './cli/environment.js';
-import { addressOf } from './config/endpoints.js';
-import type { Config } from './config/settings.js';
-import type { Environment, ListenConfig } from './config/types.js';
-import { namedStateDirectory, parseConfig } from './config.js';
-import type { Herald } from './daemon/herald.js';
-import { LastSettings } from './daemon/last-settings.js';
-import { tokenSources } from './daemon/relay-tokens.js';
-import { nextConfig, type Running, reload, withSockets } from './daemon/reload.js';
-import type { System } from './daemon/system.js';
-import { Warnings } from './daemon/warnings.js';
-import { createDaemon, type Daemon } from './daemon.js';
-import { RelayTokens } from './delivery/oauth/relay-tokens.js';
-import { TokenError } from './delivery/oauth/token-source.js';
-import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.js';
-import { SECOND_MS } from './limits.js';
-import { handedOver } from './system/activation.js';
-import { pause, systemClock } from './system/clock.js';
-import { createConnect } from './system/connect.js';
-import { freeDescriptors } from './system/descriptors.js';
-import { fileSystemBytes, listNames, readText, statOf, stdinKind, systemDisk } from './system/disk.js';
-import { systemLock } from './system/lock.js';
-import { createLog, type Log } from './system/log.js';
-import { machineNames, machineNow } from './system/machine.js';
-import { garbageCollector, keepHeapSmall, memoryLimit, youngGenerationCap } from './system/memory.js';
-import { watchNetwork } from './system/network-watch.js';
-import { writeNew } from './system/new-file.js';
-import { listenerUids, peerUid } from './system/peer.js';
-import { outputOf } from './system/program.js';
-import { openRandom } from './system/random.js';
-import { answerReload } from './system/reload-answer.js';
-import { openScratch } from './system/scratch.js';
-import { listenToSignals } from './system/signals.js';
-import { visible } from './text.js';
+import { createDaemon, type Daemon } from './device/daemon.js';
+import type { Herald } from './device/herald.js';
+import { LastSettings } from './device/last-settings.js';
+import { nextConfig, type Running, reload, withSockets } from './device/reload.js';
+import { Warnings } from './device/warnings.js';
+import { RelayTokens } from './mail/delivery/oauth/relay-tokens.js';
+import { TokenError } from './mail/delivery/oauth/token-source.js';
+import { tokenSources } from './mail/relay-tokens.js';
+import type { System } from './mail/system.js';
 
 // `performance` gives the same time, but it loads modules that nothing else here needs.
 const clock = systemClock({
@@ -186,8 +186,8 @@ function createSystem(running: Readonly<Running>): System {
 async function createHerald(log: Log): Promise<Herald | null> {
   if (!process.env.NOTIFY_SOCKET) return null;
   const [{ Herald, watchdogMsOf }, { systemNotifier }] = await Promise.all([
-    import('./daemon/herald.js'),
-    import('./system/notify.js'),
+    import('./device/herald.js'),
+    import('./base/system/notify.js'),
   ]);
   const notifier = systemNotifier({
     monotonicUs: () => process.hrtime.bigint() / 1000n,
@@ -204,7 +204,7 @@ async function start(name: ServiceName, config: Config, system: System): Promise
     const daemon = await createDaemon(config, system);
     return { stop: daemon.stop, daemon, reloads: daemon };
   }
-  const { createCloud } = await import('./cloud-server/cloud.js');
+  const { createCloud } = await import('./cloud/cloud.js');
   const cloud = name === 'cloud' ? await createCloud(config, system) : null;
   if (cloud !== null) return { stop: cloud.stop, daemon: null, reloads: cloud };
   const { startDev } = await import('./dev/dev.js');
@@ -282,7 +282,7 @@ async function main(): Promise<never> {
     outputOf,
     clock,
     async tryRelay(relay, trial) {
-      const { tryRelay } = await import('./delivery/smtp/trial.js');
+      const { tryRelay } = await import('./mail/delivery/smtp/trial.js');
       const id = Buffer.from(openRandom()(8)).toString('hex');
       const { version } = about;
       const tokens = tokensOf(trial.config);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { charsetOf, decode } from '../src/charset.js';
+import { charsetOf, decode } from '../src/base/charset.js';
 
 t.test('the names that are read', async (t) => {
   for (const name of ['UTF-8', 'utf8', 'US-ASCII']) t.equal(charsetOf(name), 'utf8', name);

@@ -1,7 +1,7 @@
 /** Codes of failed calls, also of those that libuv has no name for. */
 import { getSystemErrorName } from 'node:util';
 import t from 'tap';
-import { isDiskFull, isUnreadable, systemCodeOf, wordsOf } from '../src/errors.js';
+import { isDiskFull, isUnreadable, systemCodeOf, wordsOf } from '../src/base/errors.js';
 import { systemError } from './support/system-error.js';
 
 t.test('an error without a name in libuv has one here', async (t) => {

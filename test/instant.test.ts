@@ -1,6 +1,6 @@
 /** Points in time as a reader sees them. */
 import t from 'tap';
-import { isoOf } from '../src/instant.js';
+import { isoOf } from '../src/base/instant.js';
 
 t.test('a time is written as toISOString writes it', async (t) => {
   const edges = [

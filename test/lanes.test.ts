@@ -1,6 +1,6 @@
 /** Several workers that share one list of work. */
 import t from 'tap';
-import { inLanes } from '../src/lanes.js';
+import { inLanes } from '../src/base/lanes.js';
 import { settled } from './support/clock.js';
 
 t.test('each item once, in order, and not more at a time than there are lanes', async (t) => {

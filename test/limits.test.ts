@@ -1,7 +1,7 @@
 /** The relations between limits on which the code relies: a limit that is changed alone fails here. */
 import t from 'tap';
-import * as limits from '../src/limits.js';
-import * as mail from '../src/mail-limits.js';
+import * as limits from '../src/base/limits.js';
+import * as mail from '../src/mail/mail-limits.js';
 
 const { KIB } = limits;
 

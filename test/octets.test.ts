@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Octets } from '../src/octets.js';
+import { Octets } from '../src/base/octets.js';
 
 t.test('octets come out as they came in, however they were cut', (t) => {
   const octets = new Octets();

@@ -4,8 +4,8 @@
  */
 // A process of its own: it measures CPU time.
 import t from 'tap';
-import { POST_HEADERS } from '../src/api/post.js';
-import { STRONG_ETAG } from '../src/http/answer.js';
+import { STRONG_ETAG } from '../src/base/http/answer.js';
+import { POST_HEADERS } from '../src/device/api/post.js';
 import { type HostileText, hostile, hostileTexts } from './support/hostile-texts.js';
 import { parse, patternsOf, readTree } from './support/source.js';
 

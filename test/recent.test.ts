@@ -1,5 +1,5 @@
 import t from 'tap';
-import { forgetOldest, Recent } from '../src/recent.js';
+import { forgetOldest, Recent } from '../src/base/recent.js';
 
 t.test('the youngest are remembered', async (t) => {
   const recent = new Recent<string, number>(2);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { headline } from '../src/state-lines.js';
+import { headline } from '../src/base/state-lines.js';
 import { HEADLINES } from './support/headlines.js';
 
 t.test('the headline, row by row', async (t) => {

@@ -8,7 +8,7 @@ import {
   oneLine,
   visible,
   withoutSecrets,
-} from '../src/text.js';
+} from '../src/base/text.js';
 
 const KINDS: readonly [kind: string, character: string, escaped: string, inNames: '' | 'stays'][] = [
   ['a control', '\u001b', '\\u001b', ''],

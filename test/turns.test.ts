@@ -1,6 +1,6 @@
 /** Pieces of work that wait for each other. */
 import t from 'tap';
-import { Turns } from '../src/turns.js';
+import { Turns } from '../src/base/turns.js';
 
 /** Work that ends when it is told to, and says in `log` when it begins. */
 function start() {

@@ -3,10 +3,10 @@
  * Between two snapshots two thousand messages change. The peer is JSON.stringify of lists of the same values, once for all.
  * Each figure is the least of its rounds: what else runs on the machine only adds.
  */
-import { fromDocument, toDocument } from '../../src/store/document.js';
-import { decodeSnapshot, encodeSnapshot } from '../../src/store/snapshot-text.js';
-import { apply, emptyState, type State } from '../../src/store/state.js';
-import { boundsOf } from '../../src/store/weight.js';
+import { fromDocument, toDocument } from '../../src/mail/store/document.js';
+import { decodeSnapshot, encodeSnapshot } from '../../src/mail/store/snapshot-text.js';
+import { apply, emptyState, type State } from '../../src/mail/store/state.js';
+import { boundsOf } from '../../src/mail/store/weight.js';
 
 const [queued = 0, rounds = 0] = process.argv.slice(2).map(Number);
 const BOUNDS = boundsOf({ historyMax: 1000 });

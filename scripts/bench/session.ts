@@ -3,13 +3,13 @@
  * this from src.
  */
 import { basename, dirname } from 'node:path';
-import { openSession } from '../../src/delivery/smtp/smtp-session.js';
-import { type Address, parseAddress } from '../../src/message/address.js';
-import { type LetterFile, render } from '../../src/mime/letter.js';
-import { Spool } from '../../src/store/spool.js';
-import { systemClock } from '../../src/system/clock.js';
-import { createConnect } from '../../src/system/connect.js';
-import { systemDisk } from '../../src/system/disk.js';
+import { systemClock } from '../../src/base/system/clock.js';
+import { createConnect } from '../../src/base/system/connect.js';
+import { systemDisk } from '../../src/base/system/disk.js';
+import { openSession } from '../../src/mail/delivery/smtp/smtp-session.js';
+import { type Address, parseAddress } from '../../src/mail/message/address.js';
+import { type LetterFile, render } from '../../src/mail/mime/letter.js';
+import { Spool } from '../../src/mail/store/spool.js';
 
 /** What sending.mjs sends, and the envelope of it. */
 interface Text {

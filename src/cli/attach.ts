@@ -4,8 +4,8 @@
 import { Buffer } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { basename, extname } from 'node:path';
-import { systemCodeOf, wordsOf } from '../errors.js';
-import { KIB } from '../limits.js';
+import { systemCodeOf, wordsOf } from '../base/errors.js';
+import { KIB } from '../base/limits.js';
 import type { Body } from './client.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 

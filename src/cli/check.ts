@@ -2,10 +2,10 @@
  * `fieldpost check`: shows all problems of the configuration, or the effective settings with secrets hidden.
  */
 
-import { allWarnings } from '../config/advice.js';
-import { describeConfig, formatProblem, parseConfig } from '../config.js';
-import { counted } from '../sizes.js';
-import { visible } from '../text.js';
+import { allWarnings } from '../base/config/advice.js';
+import { describeConfig, formatProblem, parseConfig } from '../base/config/config.js';
+import { counted } from '../base/sizes.js';
+import { visible } from '../base/text.js';
 import { type Command, EXIT } from './command.js';
 import { recipientOf, tryRelays } from './relay-trials.js';
 import { json, painter } from './words.js';

@@ -4,10 +4,10 @@
  */
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
-import { guessOf } from '../config/nearest.js';
-import type { Environment } from '../config/types.js';
-import { wordsOf } from '../errors.js';
-import { visible } from '../text.js';
+import { guessOf } from '../base/config/nearest.js';
+import type { Environment } from '../base/config/types.js';
+import { wordsOf } from '../base/errors.js';
+import { visible } from '../base/text.js';
 import { type Command, type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
 import { hasOwnSettings, serviceEnvironment, withEnvFile } from './environment.js';
 import { service } from './service.js';

@@ -4,15 +4,15 @@
 import { Buffer } from 'node:buffer';
 import { type ClientRequest, request } from 'node:http';
 import type { Socket } from 'node:net';
-import { showListener } from '../config/endpoints.js';
-import type { Environment, ListenConfig } from '../config/types.js';
-import { formatProblem, namedStateDirectory, parseConfig } from '../config.js';
-import { systemCodeOf, wordsOf } from '../errors.js';
-import { problemWords } from '../http/answer.js';
-import { isJsonObject, jsonIn } from '../json.js';
-import { MIB, SECOND_MS } from '../limits.js';
-import { Octets } from '../octets.js';
-import { refusalOfSelf } from '../retry/socket-error.js';
+import { formatProblem, namedStateDirectory, parseConfig } from '../base/config/config.js';
+import { showListener } from '../base/config/endpoints.js';
+import type { Environment, ListenConfig } from '../base/config/types.js';
+import { systemCodeOf, wordsOf } from '../base/errors.js';
+import { problemWords } from '../base/http/answer.js';
+import { isJsonObject, jsonIn } from '../base/json.js';
+import { MIB, SECOND_MS } from '../base/limits.js';
+import { Octets } from '../base/octets.js';
+import { refusalOfSelf } from '../base/retry/socket-error.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 import { STATE_DIRECTORY } from './environment.js';
 

@@ -2,12 +2,12 @@
  * The interface of a command: its input from the process, and its exit status.
  */
 import type { ParseArgsConfig } from 'node:util';
-import type { Config } from '../config/settings.js';
-import type { Environment, ListenConfig, ReadText, RelayConfig, StatOf } from '../config/types.js';
-import type { Address } from '../message/address.js';
-import type { Clock } from '../system/clock.js';
-import type { Disk, DiskFile } from '../system/disk.js';
-import type { TrialFault, TrialStep } from '../views.js';
+import type { Config } from '../base/config/settings.js';
+import type { Environment, ListenConfig, ReadText, RelayConfig, StatOf } from '../base/config/types.js';
+import type { Clock } from '../base/system/clock.js';
+import type { Disk, DiskFile } from '../base/system/disk.js';
+import type { TrialFault, TrialStep } from '../base/views.js';
+import type { Address } from '../mail/message/address.js';
 
 /** Exit statuses of sysexits(3). */
 export const EXIT = {

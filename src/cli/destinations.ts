@@ -2,10 +2,10 @@
  * `fieldpost destinations`: the address book, which lists the people to notify when this device goes offline.
  */
 
-import type { Destination } from '../destinations/destination.js';
-import { LANGS } from '../destinations/langs.js';
-import { counted } from '../sizes.js';
-import { visible } from '../text.js';
+import { LANGS } from '../base/langs.js';
+import { counted } from '../base/sizes.js';
+import { visible } from '../base/text.js';
+import type { Destination } from '../mail/book/destination.js';
 import { connect } from './client.js';
 import {
   type Command,

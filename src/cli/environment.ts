@@ -1,9 +1,9 @@
 /**
  * The settings of commands: from the environment, and from the env files of the service.
  */
-import { parseEnvFile } from '../config/env-file.js';
-import type { Environment } from '../config/types.js';
-import { systemCodeOf, wordsOf } from '../errors.js';
+import { parseEnvFile } from '../base/config/env-file.js';
+import type { Environment } from '../base/config/types.js';
+import { systemCodeOf, wordsOf } from '../base/errors.js';
 import { type CommandContext, CommandError, EXIT, type Settings } from './command.js';
 
 /** The first env file of the service. The unit names the same files. */

@@ -1,9 +1,9 @@
 /**
  * `fieldpost help FIELDPOST_LOG`: explains a setting, from the table of settings.
  */
-import { guessOf } from '../config/nearest.js';
-import type { Row } from '../config/row.js';
-import { ROWS, SECRET_BY_KEY } from '../config/settings.js';
+import { guessOf } from '../base/config/nearest.js';
+import type { Row } from '../base/config/row.js';
+import { ROWS, SECRET_BY_KEY } from '../base/config/settings.js';
 import { CommandError, EXIT } from './command.js';
 
 const LINE_CHARS_MAX = 80;

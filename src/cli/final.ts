@@ -1,7 +1,7 @@
 /**
  * Waits until messages are final, and tells what became of them.
  */
-import { SECOND_MS } from '../limits.js';
+import { SECOND_MS } from '../base/limits.js';
 import { type Call, CallError, isPassing } from './client.js';
 import { type CommandContext, EXIT } from './command.js';
 

@@ -1,8 +1,8 @@
 /**
  * The messages of the daemon, page by page.
  */
-import { LIST_LIMIT_MAX } from '../limits.js';
-import type { STATUSES } from '../views.js';
+import { LIST_LIMIT_MAX } from '../base/limits.js';
+import type { STATUSES } from '../base/views.js';
 import type { Call } from './client.js';
 
 /** A message as the API shows it (local-api §1). */

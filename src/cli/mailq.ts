@@ -2,10 +2,10 @@
  * The queue as Postfix's mailq prints it, because people and monitoring plugins read that.
  */
 
-import { KIB } from '../limits.js';
-import { counted } from '../sizes.js';
-import { visible } from '../text.js';
-import { isRelayDown } from '../views.js';
+import { KIB } from '../base/limits.js';
+import { counted } from '../base/sizes.js';
+import { visible } from '../base/text.js';
+import { isRelayDown } from '../base/views.js';
 import type { Call } from './client.js';
 import { messagesWith, type ShownMessage, WAITING } from './listing.js';
 import { typeName } from './words.js';

@@ -1,7 +1,7 @@
 /**
  * `fieldpost purge`: overwrites the content of finished messages on the disk.
  */
-import { HOUR_MS } from '../limits.js';
+import { HOUR_MS } from '../base/limits.js';
 import { connect } from './client.js';
 import { type Command, EXIT } from './command.js';
 import { noMore } from './verbs.js';

@@ -2,10 +2,10 @@
  * `fieldpost queue`: shows the queue as mailq does, and lets an operator change it.
  */
 
-import { bytesInWords, counted, span } from '../sizes.js';
-import { type DaemonState, headline } from '../state-lines.js';
-import { cut, visible } from '../text.js';
-import { STATUSES } from '../views.js';
+import { bytesInWords, counted, span } from '../base/sizes.js';
+import { type DaemonState, headline } from '../base/state-lines.js';
+import { cut, visible } from '../base/text.js';
+import { STATUSES } from '../base/views.js';
 import { type Call, CallError, connect } from './client.js';
 import { type Command, CommandError, EXIT, textOption } from './command.js';
 import { messagesWith, type ShownMessage, WAITING } from './listing.js';

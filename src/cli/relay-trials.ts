@@ -1,11 +1,11 @@
 /**
  * `fieldpost check --relay`: tries each configured relay, shows each step as it happens, and a verdict.
  */
-import { showRelay } from '../config/endpoints.js';
-import type { Config } from '../config/settings.js';
-import { type Address, parseAddress } from '../message/address.js';
-import { visible } from '../text.js';
-import type { TrialFault, TrialStep } from '../views.js';
+import { showRelay } from '../base/config/endpoints.js';
+import type { Config } from '../base/config/settings.js';
+import { visible } from '../base/text.js';
+import type { TrialFault, TrialStep } from '../base/views.js';
+import { type Address, parseAddress } from '../mail/message/address.js';
 import { type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
 import { painter } from './words.js';
 

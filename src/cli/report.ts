@@ -1,10 +1,10 @@
 /**
  * `fieldpost report`: all that a support desk asks for, in one text, without secrets and without who writes to whom.
  */
-import { parseConfig } from '../config.js';
-import { systemCodeOf, wordsOf } from '../errors.js';
-import { isoOf } from '../instant.js';
-import { visible } from '../text.js';
+import { parseConfig } from '../base/config/config.js';
+import { systemCodeOf, wordsOf } from '../base/errors.js';
+import { isoOf } from '../base/instant.js';
+import { visible } from '../base/text.js';
 import { type Call, connect } from './client.js';
 import {
   type Command,

@@ -2,8 +2,8 @@
  * The text of a message: from the options of the command line, or from standard input.
  */
 import { isUtf8 } from 'node:buffer';
-import { INPUT_BYTES_MAX, MIB, SECOND_MS } from '../limits.js';
-import { Octets } from '../octets.js';
+import { INPUT_BYTES_MAX, MIB, SECOND_MS } from '../base/limits.js';
+import { Octets } from '../base/octets.js';
 import { type CommandContext, CommandError, type CommandInput, EXIT, textOption } from './command.js';
 
 /** After this long without input from a socket the mail is sent without it. */

@@ -1,13 +1,13 @@
 /**
  * `fieldpost send`: gives a message to the daemon.
  */
-import { duration } from '../config/values.js';
-import { wordsOf } from '../errors.js';
-import { IDEMPOTENCY_KEY_CHARS_MAX, SECOND_MS } from '../limits.js';
-import { parseAddress } from '../message/address.js';
-import { parseMailbox } from '../message/mailbox.js';
-import { bytesInWords } from '../sizes.js';
-import { visible } from '../text.js';
+import { duration } from '../base/config/values.js';
+import { wordsOf } from '../base/errors.js';
+import { IDEMPOTENCY_KEY_CHARS_MAX, SECOND_MS } from '../base/limits.js';
+import { bytesInWords } from '../base/sizes.js';
+import { visible } from '../base/text.js';
+import { parseAddress } from '../mail/message/address.js';
+import { parseMailbox } from '../mail/message/mailbox.js';
 import { openForm } from './attach.js';
 import { type Answer, type Call, connect } from './client.js';
 import {

@@ -2,8 +2,9 @@
  * The command line of sendmail, as Postfix reads it: options may be clustered (`-ti`), their values may be attached or the
  * next word, and the first word that is no option ends them.
  */
-import { parseMailbox } from '../message/mailbox.js';
-import { hasControl } from '../text.js';
+
+import { hasControl } from '../base/text.js';
+import { parseMailbox } from '../mail/message/mailbox.js';
 import { CommandError, EXIT } from './command.js';
 
 /** What a call of sendmail asks for. */

@@ -2,8 +2,8 @@
  * `fieldpost sendmail`, `mailq` and `newaliases`: the commands by which programs of every Unix send mail.
  */
 import { randomUUID } from 'node:crypto';
-import { SENDMAIL_ANSWER_MS } from '../limits.js';
-import { visible } from '../text.js';
+import { SENDMAIL_ANSWER_MS } from '../base/limits.js';
+import { visible } from '../base/text.js';
 import { type Call, CallError, type Purpose } from './client.js';
 import { type Command, type CommandContext, CommandError, EXIT } from './command.js';
 import { mailqText } from './mailq.js';

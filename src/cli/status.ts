@@ -1,9 +1,9 @@
 /**
  * `fieldpost status`: shows the state of the daemon (local-api §3) in a few lines.
  */
-import { span } from '../sizes.js';
-import { type DaemonState, headline, stateLines } from '../state-lines.js';
-import { visible } from '../text.js';
+import { span } from '../base/sizes.js';
+import { type DaemonState, headline, stateLines } from '../base/state-lines.js';
+import { visible } from '../base/text.js';
 import { connect } from './client.js';
 import { type Command, EXIT, type Output } from './command.js';
 import { columns, json, moment, painter } from './words.js';

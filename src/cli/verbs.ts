@@ -1,8 +1,8 @@
 /**
  * Commands with verbs, such as `fieldpost queue retry ID...`: finds the verb, and repeats it for each id.
  */
-import { guessOf } from '../config/nearest.js';
-import { visible } from '../text.js';
+import { guessOf } from '../base/config/nearest.js';
+import { visible } from '../base/text.js';
 import type { Call } from './client.js';
 import { type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
 import { json } from './words.js';

@@ -2,9 +2,10 @@
  * The calls of `sendmail`, which needs no readable settings and has nobody to ask: while no way to the daemon works, it
  * tries for a while, because the daemon may be restarting.
  */
-import type { Environment, ListenConfig } from '../config/types.js';
-import { parseConfig } from '../config.js';
-import { SENDMAIL_PAUSE_MS, SENDMAIL_TRY_MS } from '../limits.js';
+
+import { parseConfig } from '../base/config/config.js';
+import type { Environment, ListenConfig } from '../base/config/types.js';
+import { SENDMAIL_PAUSE_MS, SENDMAIL_TRY_MS } from '../base/limits.js';
 import { type Call, type CallError, callFirst, isPassing, isShut, type Purpose, waysOver } from './client.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 import { hasOwnSettings, tolerantEnvironment } from './environment.js';

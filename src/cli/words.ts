@@ -1,8 +1,8 @@
 /**
  * How commands show things to people: names, times, columns, colours.
  */
-import type { Mood } from '../state-lines.js';
-import { visible } from '../text.js';
+import type { Mood } from '../base/state-lines.js';
+import { visible } from '../base/text.js';
 import type { CommandContext, Output } from './command.js';
 
 /** `value` as JSON for programs, harmless on a terminal. */

@@ -2,14 +2,14 @@
  * The mail catcher of `fieldpost dev`: the SMTP server on loopback, with a function in place of the queue. It is as strict
  * about the protocol as a relay.
  */
-import { FieldpostError, wordsOf } from '../errors.js';
-import { MIB, SECOND_MS } from '../limits.js';
-import { parseAddress } from '../message/address.js';
-import type { MailIntake, MailTerms } from '../message/mail-intake.js';
-import { Octets } from '../octets.js';
-import { createSmtpServer } from '../smtp-server/smtp-server.js';
-import type { Clock } from '../system/clock.js';
-import type { Log } from '../system/log.js';
+import { FieldpostError, wordsOf } from '../base/errors.js';
+import { MIB, SECOND_MS } from '../base/limits.js';
+import { Octets } from '../base/octets.js';
+import type { Clock } from '../base/system/clock.js';
+import type { Log } from '../base/system/log.js';
+import { parseAddress } from '../mail/message/address.js';
+import type { MailIntake, MailTerms } from '../mail/message/mail-intake.js';
+import { createSmtpServer } from '../mail/smtp-server/smtp-server.js';
 import { listen } from './listen.js';
 
 const MAIL_BYTES_MAX = 64 * MIB;

@@ -3,12 +3,12 @@
  * reference cloud as its cloud, all on loopback. It prints the addresses and every message, and has an inbox for browsers.
  */
 import { join } from 'node:path';
-import type { Config } from '../config/settings.js';
-import { SECOND_MS } from '../limits.js';
-import type { SendShort } from '../message/short.js';
-import type { Clock } from '../system/clock.js';
-import type { Disk } from '../system/disk.js';
-import type { Log } from '../system/log.js';
+import type { Config } from '../base/config/settings.js';
+import { SECOND_MS } from '../base/limits.js';
+import type { Clock } from '../base/system/clock.js';
+import type { Disk } from '../base/system/disk.js';
+import type { Log } from '../base/system/log.js';
+import type { SendShort } from '../mail/message/short.js';
 import { openCatcher } from './catcher.js';
 import { Inbox } from './inbox.js';
 import { serveInbox } from './inbox-server.js';

@@ -1,18 +1,18 @@
 /**
  * The inbox of `fieldpost dev`: a page for browsers on this machine, and the calls that it uses.
  */
-import { FieldpostError } from '../errors.js';
-import { sendTagged } from '../http/etag.js';
-import type { Exchange } from '../http/exchange.js';
-import { sendPage } from '../http/html-page.js';
-import { createHttp } from '../http/http.js';
-import { createLocalCheck } from '../http/local.js';
-import type { Routed } from '../http/routing.js';
-import { MIB, SECOND_MS } from '../limits.js';
+import { FieldpostError } from '../base/errors.js';
+import { sendTagged } from '../base/http/etag.js';
+import type { Exchange } from '../base/http/exchange.js';
+import { sendPage } from '../base/http/html-page.js';
+import { createHttp } from '../base/http/http.js';
+import { createLocalCheck } from '../base/http/local.js';
+import type { Routed } from '../base/http/routing.js';
+import { MIB, SECOND_MS } from '../base/limits.js';
+import type { Clock } from '../base/system/clock.js';
+import type { Log } from '../base/system/log.js';
+import { cut } from '../base/text.js';
 import page from '../pages/inbox.html';
-import type { Clock } from '../system/clock.js';
-import type { Log } from '../system/log.js';
-import { cut } from '../text.js';
 import type { Caught, Inbox } from './inbox.js';
 import { listen } from './listen.js';
 import { readMail, readMailHeaders } from './reader.js';

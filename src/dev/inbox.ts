@@ -1,9 +1,10 @@
 /**
  * What `fieldpost dev` has caught: mails, also those of earlier runs, and the SMS, phone and push messages of this run.
  */
-import type { ShortMessage } from '../message/short.js';
-import { Recent } from '../recent.js';
-import { oneLine } from '../text.js';
+
+import { Recent } from '../base/recent.js';
+import { oneLine } from '../base/text.js';
+import type { ShortMessage } from '../mail/message/short.js';
 import type { CaughtMail } from './catcher.js';
 import type { KeptMails } from './mailbox.js';
 import { MAIL_HEAD_BYTES_MAX, readMailHead } from './reader.js';

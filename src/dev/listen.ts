@@ -2,7 +2,7 @@
  * Listens on loopback.
  */
 import type { Server } from 'node:net';
-import { systemCodeOf } from '../errors.js';
+import { systemCodeOf } from '../base/errors.js';
 
 /** Listens on this port of 127.0.0.1, or on a free one if it is taken. Gives the port. Rejects with the system's error. */
 export async function listen(server: Server, wanted: number): Promise<number> {

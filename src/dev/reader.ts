@@ -2,7 +2,7 @@
  * Parses a caught mail to show it: headers, text, attachments. It reads mails of our own renderer exactly, others as well
  * as it can, and never throws.
  */
-import { KIB } from '../limits.js';
+import { KIB } from '../base/limits.js';
 
 /** A file in a mail. */
 export interface MailFile {

@@ -1,8 +1,8 @@
 /**
  * How a browser gets what strangers sent without harm: the HTML of a mail, and files with their names.
  */
-import { MIB } from '../limits.js';
-import { cut, harmlessName } from '../text.js';
+import { MIB } from '../base/limits.js';
+import { cut, harmlessName } from '../base/text.js';
 import type { MailFile } from './reader.js';
 
 /** Each answer with content of a mail has these: nothing in it runs, or loads anything from anywhere. */

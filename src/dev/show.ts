@@ -1,9 +1,10 @@
 /**
  * Formats caught messages for a terminal. No text of a message can control the terminal.
  */
-import type { ShortMessage } from '../message/short.js';
-import { counted } from '../sizes.js';
-import { cut, visible } from '../text.js';
+
+import { counted } from '../base/sizes.js';
+import { cut, visible } from '../base/text.js';
+import type { ShortMessage } from '../mail/message/short.js';
 import type { CaughtMail } from './catcher.js';
 import { readMail } from './reader.js';
 

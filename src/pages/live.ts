@@ -2,7 +2,7 @@
  * Keeps a page fresh: asks every 2 s while somebody can see it, asks for a token where one is set, and says when the
  * service is gone.
  */
-import { span } from '../sizes.js';
+import { span } from '../base/sizes.js';
 import { type Ask, createAsk, Gone, Refusal } from './calls.js';
 import { byId } from './dom.js';
 import { clockTime } from './times.js';

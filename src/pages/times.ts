@@ -1,7 +1,7 @@
 /**
  * Points in time for the reader of a page, in the time zone of the browser. Pure.
  */
-import { DAY_MS } from '../limits.js';
+import { DAY_MS } from '../base/limits.js';
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 

@@ -1,7 +1,7 @@
 /** Who may call (local-api §6): the whole matrix, since each of these headers is all that stands before a web page. */
 import { type Test, test } from 'tap';
-import type { ListenConfig } from '../../src/config/types.js';
-import { HOUR_MS } from '../../src/limits.js';
+import type { ListenConfig } from '../../src/base/config/types.js';
+import { HOUR_MS } from '../../src/base/limits.js';
 import { type Answer, EMAIL, isProblem, MESSAGES, startApi, type TestApi } from '../support/api.js';
 import { socketPath } from '../support/short-directory.js';
 

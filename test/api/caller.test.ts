@@ -1,5 +1,5 @@
 import { type Test, test } from 'tap';
-import type { ListenConfig } from '../../src/config/types.js';
+import type { ListenConfig } from '../../src/base/config/types.js';
 import { EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
 import { socketPath } from '../support/short-directory.js';
 

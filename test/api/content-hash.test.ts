@@ -1,8 +1,8 @@
 /** What makes two requests with one idempotency key different. */
 import { createHash } from 'node:crypto';
 import { t } from 'tap';
-import { hashOf } from '../../src/api/content-hash.js';
-import { parseDrafts } from '../../src/message/draft.js';
+import { hashOf } from '../../src/device/api/content-hash.js';
+import { parseDrafts } from '../../src/mail/message/draft.js';
 
 const MAIL = { type: 1, destination: 'a@x', subject: 'Hi' };
 const hash = (...messages: object[]) =>

@@ -1,6 +1,6 @@
 /** The calls of local-api §2, over HTTP. */
 import { test } from 'tap';
-import { MIB } from '../../src/limits.js';
+import { MIB } from '../../src/base/limits.js';
 import { type Answer, isProblem, startApi, type TestApi } from '../support/api.js';
 
 const LIST = '/api/internal/offline_notification_destinations';

@@ -1,6 +1,6 @@
 /** Forms (local-api §1): what is taken of them, every way in which one can be wrong, and every way in which one ends. */
 import { type Test, test } from 'tap';
-import type { ErrorCode } from '../../src/errors.js';
+import type { ErrorCode } from '../../src/base/errors.js';
 import {
   BODIES_BYTES_MAX,
   FORM_FIELD_BYTES_MAX,
@@ -8,7 +8,7 @@ import {
   HEADER_SECTION_BYTES_MAX,
   REQUEST_IDLE_MS,
   SECOND_MS,
-} from '../../src/limits.js';
+} from '../../src/base/limits.js';
 import {
   type Answer,
   EMAIL,

@@ -4,7 +4,7 @@
  */
 // A process of its own: it takes long.
 import { test } from 'tap';
-import { SECOND_MS } from '../../src/limits.js';
+import { SECOND_MS } from '../../src/base/limits.js';
 import { EMAIL, MESSAGES, type RawClient, type TestApi } from '../support/api.js';
 import { fuzz, type Heard, IS_LONG, mutilate, type Random } from '../support/fuzz.js';
 import { pick } from '../support/random.js';

@@ -1,7 +1,7 @@
 /** Ready-made mails over HTTP: `message/rfc822`, with the envelope in the query. */
 import { type Test, test } from 'tap';
-import type { Address } from '../../src/message/address.js';
-import type { Message } from '../../src/message/message.js';
+import type { Address } from '../../src/mail/message/address.js';
+import type { Message } from '../../src/mail/message/message.js';
 import { isProblem, MESSAGES, startApi, type TestApi } from '../support/api.js';
 
 const MAIL =

@@ -1,9 +1,9 @@
 /** The OpenAPI document is held against the routes, and against what they really answer. */
 import { test } from 'tap';
-import { DESTINATIONS } from '../../src/api/destinations.js';
-import { ROUTES } from '../../src/api/routes.js';
-import { PROBLEMS } from '../../src/http/problem.js';
-import { TEXT_FIELDS } from '../../src/message/form-fields.js';
+import { PROBLEMS } from '../../src/base/http/problem.js';
+import { DESTINATIONS } from '../../src/device/api/destinations.js';
+import { ROUTES } from '../../src/device/api/routes.js';
+import { TEXT_FIELDS } from '../../src/mail/message/form-fields.js';
 import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
 import { checkAgainst, type Exchanged } from '../support/described.js';
 import { BOUNDARY, bodyOf, NEEDED } from '../support/form.js';

@@ -1,7 +1,7 @@
 /** The HTTP of the local API (local-api §4, §5): limits, refusals, timeouts, odd clients, and the stop. */
 import { once } from 'node:events';
 import { type Test, test } from 'tap';
-import type { ErrorCode } from '../../src/errors.js';
+import type { ErrorCode } from '../../src/base/errors.js';
 import {
   ANSWERS_BYTES_MAX,
   BODIES_BYTES_MAX,
@@ -17,7 +17,7 @@ import {
   REQUEST_IDLE_MS,
   REQUEST_TIMEOUT_MS,
   SECOND_MS,
-} from '../../src/limits.js';
+} from '../../src/base/limits.js';
 import {
   type Answer,
   EMAIL,

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
+import { MIB } from '../../src/base/limits.js';
+import { bytesInWords, counted, span } from '../../src/base/sizes.js';
 import type { CommandError } from '../../src/cli/command.js';
-import { MIB } from '../../src/limits.js';
-import { bytesInWords, counted, span } from '../../src/sizes.js';
 import { failure, fieldpost, type World } from './terminal.js';
 
 const SERVICE_FILE = '/etc/fieldpost/fieldpost.env';

@@ -1,7 +1,7 @@
 /** `fieldpost check --relay`: what it shows of trials, and its exit status. */
 import t from 'tap';
+import type { TrialFault } from '../../src/base/views.js';
 import type { CommandContext } from '../../src/cli/command.js';
-import type { TrialFault } from '../../src/views.js';
 import { fieldpost } from './terminal.js';
 
 const env = {

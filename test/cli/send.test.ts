@@ -5,8 +5,8 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
-import type { Address } from '../../src/message/address.js';
-import type { EmailContent } from '../../src/message/message.js';
+import type { Address } from '../../src/mail/message/address.js';
+import type { EmailContent } from '../../src/mail/message/message.js';
 import { startApi, type TestApi } from '../support/api.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { fieldpost, preparedDaemon, type World } from './terminal.js';

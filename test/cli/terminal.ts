@@ -4,10 +4,10 @@
  */
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { addressOf } from '../../src/base/config/endpoints.js';
+import type { Environment } from '../../src/base/config/types.js';
 import { runCommand } from '../../src/cli/cli.js';
 import type { CommandContext } from '../../src/cli/command.js';
-import { addressOf } from '../../src/config/endpoints.js';
-import type { Environment } from '../../src/config/types.js';
 import type { TestApi } from '../support/api.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';

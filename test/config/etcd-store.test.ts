@@ -1,7 +1,7 @@
 /** Where the reference cloud's etcd is, and who the instance is there. */
 import t from 'tap';
-import type { Environment } from '../../src/config/types.js';
-import { describeConfig, formatProblem, parseConfig } from '../../src/config.js';
+import { describeConfig, formatProblem, parseConfig } from '../../src/base/config/config.js';
+import type { Environment } from '../../src/base/config/types.js';
 import { makeCertificate } from '../support/certificate.js';
 
 const [OWN, OTHER] = [makeCertificate({ name: 'a' }), makeCertificate({ name: 'b' })];

@@ -1,7 +1,7 @@
 /** The proxy on the way to the cloud: its URL, and the variables that other programs use, too. */
 import t from 'tap';
-import type { Environment } from '../../src/config/types.js';
-import { describeConfig, formatProblem, parseConfig } from '../../src/config.js';
+import { describeConfig, formatProblem, parseConfig } from '../../src/base/config/config.js';
+import type { Environment } from '../../src/base/config/types.js';
 
 const CLOUD = {
   FIELDPOST_CLOUD: 'https://cloud.field.example/v1',

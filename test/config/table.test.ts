@@ -4,8 +4,8 @@
  */
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import type { Row } from '../../src/config/row.js';
-import { ROWS, SECRET_BY_KEY } from '../../src/config/settings.js';
+import type { Row } from '../../src/base/config/row.js';
+import { ROWS, SECRET_BY_KEY } from '../../src/base/config/settings.js';
 import { PAGES, sameBlock } from '../support/pages.js';
 import { readTree } from '../support/source.js';
 

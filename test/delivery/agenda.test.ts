@@ -1,6 +1,6 @@
 import t from 'tap';
-import { Agenda } from '../../src/delivery/agenda.js';
-import { HOUR_MS, MIB, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { HOUR_MS, MIB, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { Agenda } from '../../src/mail/delivery/agenda.js';
 import { FakeClock } from '../support/clock.js';
 import { openWatched, post } from '../support/delivery.js';
 import { draftTo } from '../support/drafts.js';

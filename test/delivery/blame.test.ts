@@ -1,10 +1,10 @@
 /** The rule by which messages and peers are blamed, row by row. */
 import t from 'tap';
-import { Blame } from '../../src/delivery/blame.js';
-import { Peer } from '../../src/delivery/peer.js';
-import { CONFIRM_MS } from '../../src/delivery/proofs.js';
-import type { Outcome, Suspect } from '../../src/delivery/transport.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { Blame } from '../../src/mail/delivery/blame.js';
+import { Peer } from '../../src/mail/delivery/peer.js';
+import { CONFIRM_MS } from '../../src/mail/delivery/proofs.js';
+import type { Outcome, Suspect } from '../../src/mail/delivery/transport.js';
 import { FakeClock } from '../support/clock.js';
 
 function setUp() {

@@ -1,9 +1,9 @@
 /** The way through the cloud: what becomes of each answer, when nothing is tried, and what grows old. */
 import t from 'tap';
-import { Delivery } from '../../src/delivery/delivery.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
-import type { ShortAnswer, ShortMessage } from '../../src/message/short.js';
-import type { LogFields } from '../../src/system/log.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import type { LogFields } from '../../src/base/system/log.js';
+import { Delivery } from '../../src/mail/delivery/delivery.js';
+import type { ShortAnswer, ShortMessage } from '../../src/mail/message/short.js';
 import { FakeClock } from '../support/clock.js';
 import { CONFIG, openWatched, post } from '../support/delivery.js';
 import { stall } from '../support/stall.js';

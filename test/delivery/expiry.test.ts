@@ -1,9 +1,9 @@
 /** When a message is too old: emails by the time in which a relay was reachable, all others by all time. */
 import t from 'tap';
-import { Expiry } from '../../src/delivery/expiry.js';
-import { OutcomeWriter } from '../../src/delivery/outcome-writer.js';
-import { DAY_MS } from '../../src/limits.js';
-import type { MessageType } from '../../src/message/message.js';
+import { DAY_MS } from '../../src/base/limits.js';
+import { Expiry } from '../../src/mail/delivery/expiry.js';
+import { OutcomeWriter } from '../../src/mail/delivery/outcome-writer.js';
+import type { MessageType } from '../../src/mail/message/message.js';
 import { FakeClock } from '../support/clock.js';
 import { post } from '../support/delivery.js';
 import { draftTo } from '../support/drafts.js';

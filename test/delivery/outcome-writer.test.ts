@@ -1,5 +1,5 @@
 import t from 'tap';
-import { HOUR_MS, SECOND_MS, STORAGE_RETRY_MS } from '../../src/limits.js';
+import { HOUR_MS, SECOND_MS, STORAGE_RETRY_MS } from '../../src/base/limits.js';
 import { bench, reply, TAKEN } from '../support/delivery.js';
 import type { Fault } from '../support/faulty-disk.js';
 

@@ -1,7 +1,7 @@
 import t from 'tap';
-import { Peer } from '../../src/delivery/peer.js';
-import { choosePeer, chooseProbe, nextPeerMs } from '../../src/delivery/peer-choice.js';
-import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { Peer } from '../../src/mail/delivery/peer.js';
+import { choosePeer, chooseProbe, nextPeerMs } from '../../src/mail/delivery/peer-choice.js';
 import { FakeClock } from '../support/clock.js';
 
 function setUp() {

@@ -1,11 +1,18 @@
 // A process of its own: it takes long.
 import t from 'tap';
-import { CONFIRM_MS } from '../../src/delivery/proofs.js';
-import type { Ending } from '../../src/delivery/smtp/reply.js';
-import { openSession } from '../../src/delivery/smtp/smtp-session.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SESSION_IDLE_MS, STOP_SENDING_MS } from '../../src/limits.js';
-import type { Address } from '../../src/message/address.js';
-import { createConnect } from '../../src/system/connect.js';
+import {
+  DAY_MS,
+  HOUR_MS,
+  MINUTE_MS,
+  SECOND_MS,
+  SESSION_IDLE_MS,
+  STOP_SENDING_MS,
+} from '../../src/base/limits.js';
+import { createConnect } from '../../src/base/system/connect.js';
+import { CONFIRM_MS } from '../../src/mail/delivery/proofs.js';
+import type { Ending } from '../../src/mail/delivery/smtp/reply.js';
+import { openSession } from '../../src/mail/delivery/smtp/smtp-session.js';
+import type { Address } from '../../src/mail/message/address.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { bench, RELAY, reply, SPARE, TAKEN, trouble, until } from '../support/delivery.js';
 import { seededRandom, testSeed } from '../support/random.js';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { retryDelayMs } from '../../src/delivery/schedule.js';
-import { HOUR_MS, MINUTE_MS } from '../../src/limits.js';
+import { HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
+import { retryDelayMs } from '../../src/mail/delivery/schedule.js';
 
 const ALMOST_1 = 1 - Number.EPSILON;
 

@@ -4,10 +4,10 @@ import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import type { Config } from '../../src/config/settings.js';
+import type { Config } from '../../src/base/config/settings.js';
+import { systemDisk } from '../../src/base/system/disk.js';
 import { startDev } from '../../src/dev/dev.js';
-import type { SendShort } from '../../src/message/short.js';
-import { systemDisk } from '../../src/system/disk.js';
+import type { SendShort } from '../../src/mail/message/short.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 import { configOf, testSystem } from '../support/system.js';
 

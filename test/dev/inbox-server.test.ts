@@ -5,11 +5,11 @@ import { request } from 'node:http';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { MIB } from '../../src/base/limits.js';
+import { systemDisk } from '../../src/base/system/disk.js';
 import { Inbox } from '../../src/dev/inbox.js';
 import { serveInbox } from '../../src/dev/inbox-server.js';
 import { openMailbox } from '../../src/dev/mailbox.js';
-import { MIB } from '../../src/limits.js';
-import { systemDisk } from '../../src/system/disk.js';
 import { FakeClock } from '../support/clock.js';
 import { keptLog } from '../support/system.js';
 

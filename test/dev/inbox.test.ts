@@ -2,9 +2,9 @@
 import { unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { systemDisk } from '../../src/base/system/disk.js';
 import { Inbox } from '../../src/dev/inbox.js';
 import { openMailbox } from '../../src/dev/mailbox.js';
-import { systemDisk } from '../../src/system/disk.js';
 
 const NOW_MS = Date.UTC(2026, 10, 20, 9);
 const NOW = '2026-11-20T09:00:00.000Z';

@@ -1,7 +1,7 @@
 import { t } from 'tap';
 import { readMail } from '../../src/dev/reader.js';
-import { type Address, parseAddress } from '../../src/message/address.js';
-import { type LetterFile, render } from '../../src/mime/letter.js';
+import { type Address, parseAddress } from '../../src/mail/message/address.js';
+import { type LetterFile, render } from '../../src/mail/mime/letter.js';
 import { seededRandom, testSeed } from '../support/random.js';
 
 const seed = testSeed();

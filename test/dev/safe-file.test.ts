@@ -1,9 +1,9 @@
 /** What a browser gets of a mail: nothing in it can do harm. */
 import t from 'tap';
+import { MIB } from '../../src/base/limits.js';
+import { hasLoneSurrogate } from '../../src/base/text.js';
 import type { MailFile } from '../../src/dev/reader.js';
 import { attachmentNamed, safeFileName, withImages } from '../../src/dev/safe-file.js';
-import { MIB } from '../../src/limits.js';
-import { hasLoneSurrogate } from '../../src/text.js';
 
 t.test('a file name names a file in the directory of downloads', async (t) => {
   const cases: readonly (readonly [string, string])[] = [

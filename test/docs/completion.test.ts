@@ -4,11 +4,11 @@
  */
 import { execFileSync } from 'node:child_process';
 import t from 'tap';
+import { SECRET_BY_KEY } from '../../src/base/config/settings.js';
+import { LANGS } from '../../src/base/langs.js';
+import { STATUSES } from '../../src/base/views.js';
 import { COMMANDS, COMMON } from '../../src/cli/cli.js';
 import { TYPE_NAMES } from '../../src/cli/words.js';
-import { SECRET_BY_KEY } from '../../src/config/settings.js';
-import { LANGS } from '../../src/destinations/langs.js';
-import { STATUSES } from '../../src/views.js';
 import { sameFile } from '../support/pages.js';
 
 const FILE = 'build/fieldpost.bash-completion';

@@ -5,13 +5,13 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
-import { ROUTES } from '../../src/api/routes.js';
+import { FieldpostError } from '../../src/base/errors.js';
+import { PROBLEMS, problemOf } from '../../src/base/http/problem.js';
 import { COMMANDS, COMMON } from '../../src/cli/cli.js';
 import { type Command, EXIT } from '../../src/cli/command.js';
 import { readSendmailCall } from '../../src/cli/sendmail-options.js';
-import { CLOUD_ROUTES } from '../../src/cloud-server/routes.js';
-import { FieldpostError } from '../../src/errors.js';
-import { PROBLEMS, problemOf } from '../../src/http/problem.js';
+import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
+import { ROUTES } from '../../src/device/api/routes.js';
 import { startApi } from '../support/api.js';
 import { MAIN } from '../support/daemon.js';
 import { firstCells, PAGES, sameBlock, sectionOf } from '../support/pages.js';

@@ -3,6 +3,7 @@
  * test on the fake says something about a cluster.
  */
 import type { Test } from 'tap';
+import { MIB } from '../../src/base/limits.js';
 import {
   type Change,
   type Etcd,
@@ -10,8 +11,7 @@ import {
   type KeyValue,
   type Op,
   TXN_OPS_MAX,
-} from '../../src/etcd/etcd.js';
-import { MIB } from '../../src/limits.js';
+} from '../../src/cloud/etcd/etcd.js';
 
 /** Two clients of one server, and keys below a prefix that nobody else uses. */
 export interface EtcdWorld {

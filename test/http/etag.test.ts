@@ -1,6 +1,6 @@
 /** Which edits and reads a request means, by its conditions. */
 import t from 'tap';
-import { type Conditions, checkPrecondition, etagOf } from '../../src/http/etag.js';
+import { type Conditions, checkPrecondition, etagOf } from '../../src/base/http/etag.js';
 
 const NOW = etagOf('now');
 

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import t from 'tap';
-import { IncomingRequest } from '../../src/http/incoming.js';
+import { IncomingRequest } from '../../src/base/http/incoming.js';
 
 const OCTETS = 5000;
 

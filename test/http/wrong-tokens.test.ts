@@ -1,7 +1,7 @@
 /** Events that somebody tokens: one line at once, then one an hour. */
 import t from 'tap';
-import { WrongTokens } from '../../src/http/wrong-tokens.js';
-import { HOUR_MS } from '../../src/limits.js';
+import { WrongTokens } from '../../src/base/http/wrong-tokens.js';
+import { HOUR_MS } from '../../src/base/limits.js';
 import { FakeClock } from '../support/clock.js';
 
 t.test('the first at once, the others once an hour, the rest at the end', async (t) => {

@@ -1,7 +1,7 @@
 /** Email addresses in any script: which of them parseAddress takes. */
 import t from 'tap';
-import { isUserName, parseAddress } from '../../src/message/address.js';
-import { visible } from '../../src/text.js';
+import { visible } from '../../src/base/text.js';
+import { isUserName, parseAddress } from '../../src/mail/message/address.js';
 
 t.test('an address is a dot-atom and a host name of any script, or an address literal', async (t) => {
   const good = [

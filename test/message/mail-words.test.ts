@@ -1,8 +1,8 @@
 /** Words of other mailers: refused with a hint, in every usual spelling; other names are not. */
 import { test } from 'tap';
-import { FieldpostError } from '../../src/errors.js';
-import { parseDrafts } from '../../src/message/draft.js';
-import { mailWordFault } from '../../src/message/mail-words.js';
+import { FieldpostError } from '../../src/base/errors.js';
+import { parseDrafts } from '../../src/mail/message/draft.js';
+import { mailWordFault } from '../../src/mail/message/mail-words.js';
 
 const MAIL = new Set(
   'type destination priority expires_in_s to cc bcc from reply_to headers subject plain html'.split(' '),

@@ -2,9 +2,9 @@
 import { spawnSync } from 'node:child_process';
 import { addressParser } from 'postal-mime';
 import { t } from 'tap';
-import { parseAddress } from '../../src/message/address.js';
-import { decodeWords } from '../../src/message/encoded-words.js';
-import { parseMailbox, parseMailboxes } from '../../src/message/mailbox.js';
+import { parseAddress } from '../../src/mail/message/address.js';
+import { decodeWords } from '../../src/mail/message/encoded-words.js';
+import { parseMailbox, parseMailboxes } from '../../src/mail/message/mailbox.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 
 const seed = testSeed();

@@ -3,10 +3,10 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import PostalMime from 'postal-mime';
 import { t } from 'tap';
-import { parseAddress, withALabel } from '../../src/message/address.js';
-import { type Mailbox, parseMailboxes } from '../../src/message/mailbox.js';
-import { mailboxesHeader, ownHeader } from '../../src/mime/head.js';
-import { type Letter, render } from '../../src/mime/letter.js';
+import { parseAddress, withALabel } from '../../src/mail/message/address.js';
+import { type Mailbox, parseMailboxes } from '../../src/mail/message/mailbox.js';
+import { mailboxesHeader, ownHeader } from '../../src/mail/mime/head.js';
+import { type Letter, render } from '../../src/mail/mime/letter.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 
 const seed = testSeed();

@@ -1,5 +1,5 @@
 import { t } from 'tap';
-import { attachmentHeaders, formatDate, header, subjectHeader } from '../../src/mime/headers.js';
+import { attachmentHeaders, formatDate, header, subjectHeader } from '../../src/mail/mime/headers.js';
 
 const x = (count: number) => 'x'.repeat(count);
 

@@ -7,9 +7,9 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import PostalMime from 'postal-mime';
 import { type Test, t } from 'tap';
-import { type Address, needsSmtpUtf8, parseAddress, withALabel } from '../../src/message/address.js';
-import type { Mailbox } from '../../src/message/mailbox.js';
-import { type Letter, type LetterFile, type Rendered, render } from '../../src/mime/letter.js';
+import { type Address, needsSmtpUtf8, parseAddress, withALabel } from '../../src/mail/message/address.js';
+import type { Mailbox } from '../../src/mail/message/mailbox.js';
+import { type Letter, type LetterFile, type Rendered, render } from '../../src/mail/mime/letter.js';
 import { seededRandom, testSeed } from '../support/random.js';
 
 const seed = testSeed();

@@ -1,8 +1,8 @@
 /** A ready-made mail goes out as it came, behind the headers that it lacks. */
 import t from 'tap';
-import type { Address } from '../../src/message/address.js';
-import type { Missing } from '../../src/message/message.js';
-import { renderReadyMade } from '../../src/mime/ready-made-letter.js';
+import type { Address } from '../../src/mail/message/address.js';
+import type { Missing } from '../../src/mail/message/message.js';
+import { renderReadyMade } from '../../src/mail/mime/ready-made-letter.js';
 import { whole } from '../support/drafts.js';
 
 const STAMPS = {

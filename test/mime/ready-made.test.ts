@@ -1,9 +1,9 @@
 /** What becomes of a ready-made mail on its way to the spool, however it is cut into chunks, and what its header says. */
 import { t } from 'tap';
-import { FieldpostError } from '../../src/errors.js';
-import { MAIL_HEADER_BYTES_MAX, RECEIVED_MAX } from '../../src/mail-limits.js';
-import { parseAddress } from '../../src/message/address.js';
-import { ReadyMadeReader } from '../../src/mime/ready-made.js';
+import { FieldpostError } from '../../src/base/errors.js';
+import { MAIL_HEADER_BYTES_MAX, RECEIVED_MAX } from '../../src/mail/mail-limits.js';
+import { parseAddress } from '../../src/mail/message/address.js';
+import { ReadyMadeReader } from '../../src/mail/mime/ready-made.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 
 const seed = testSeed();

@@ -1,9 +1,9 @@
 /** What system programs write is made sendable, and what must not be touched is not. */
 import PostalMime from 'postal-mime';
 import t from 'tap';
-import type { Address } from '../../src/message/address.js';
-import { ReadyMadeReader } from '../../src/mime/ready-made.js';
-import type { Repair } from '../../src/mime/repair.js';
+import type { Address } from '../../src/mail/message/address.js';
+import { ReadyMadeReader } from '../../src/mail/mime/ready-made.js';
+import type { Repair } from '../../src/mail/mime/repair.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 
 const seed = testSeed();

@@ -3,7 +3,7 @@
  */
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { KIB } from '../../src/limits.js';
+import { KIB } from '../../src/base/limits.js';
 import fleet from '../../src/pages/fleet.html';
 import inbox from '../../src/pages/inbox.html';
 import status from '../../src/pages/status.html';

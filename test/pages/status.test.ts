@@ -1,5 +1,5 @@
 import t from 'tap';
-import { DAY_MS, HOUR_MS } from '../../src/limits.js';
+import { DAY_MS, HOUR_MS } from '../../src/base/limits.js';
 import { faultOf } from '../../src/pages/faults.js';
 import { pointsOf, SAMPLES_MAX, type Sample, withSample } from '../../src/pages/status/samples.js';
 import { barsOf } from '../../src/pages/status/timeline.js';

@@ -1,11 +1,11 @@
 /** The client against a real etcd: three members that are killed, stopped and cut off; TLS, users, a full quota. */
 import t, { type Test } from 'tap';
-import { createEtcd } from '../../src/etcd/client.js';
-import type { EtcdUser } from '../../src/etcd/endpoints.js';
-import type { Etcd } from '../../src/etcd/etcd.js';
-import { systemClock } from '../../src/system/clock.js';
-import { createConnect } from '../../src/system/connect.js';
-import { type Https, openHttps } from '../../src/system/https.js';
+import { systemClock } from '../../src/base/system/clock.js';
+import { createConnect } from '../../src/base/system/connect.js';
+import { type Https, openHttps } from '../../src/base/system/https.js';
+import { createEtcd } from '../../src/cloud/etcd/client.js';
+import type { EtcdUser } from '../../src/cloud/etcd/endpoints.js';
+import type { Etcd } from '../../src/cloud/etcd/etcd.js';
 import { etcdBehaviour, failureOf, hear, listed } from '../etcd/behaviour.js';
 import { type Cluster, ETCD, startEtcd } from './etcd.js';
 import { skipWithout } from './peers.js';

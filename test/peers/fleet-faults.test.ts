@@ -5,9 +5,9 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { bucketOf } from '../../src/cloud-server/etcd/layout.js';
-import { inLanes } from '../../src/lanes.js';
-import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { inLanes } from '../../src/base/lanes.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { bucketOf } from '../../src/cloud/etcd/layout.js';
 import { FleetLoad, fleetId, type LoadDevice } from '../support/fleet-load.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 import { ETCD } from './etcd.js';

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
-import { DAY_MS } from '../../src/limits.js';
+import { DAY_MS } from '../../src/base/limits.js';
 import { startIn } from '../support/daemon.js';
 import {
   barriersOf,

@@ -12,7 +12,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Test } from 'tap';
-import { systemClock } from '../../src/system/clock.js';
+import { systemClock } from '../../src/base/system/clock.js';
 import { makeCertificate } from '../support/certificate.js';
 import { type DaemonProcess, startDaemon } from '../support/daemon.js';
 import type { Bridge } from './bridge.js';

@@ -2,7 +2,7 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { MIB } from '../../src/limits.js';
+import { MIB } from '../../src/base/limits.js';
 import { type FakeRelay, fakeRelay } from '../support/relay.js';
 import { fill, partition } from './partition.js';
 import { MAIL, skipWithout, startFieldpost } from './peers.js';

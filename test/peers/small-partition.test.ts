@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';
-import { MIB } from '../../src/limits.js';
+import { MIB } from '../../src/base/limits.js';
 import { EMAIL } from '../support/api.js';
 import { type DaemonProcess, MAIN, startIn } from '../support/daemon.js';
 import { partition } from './partition.js';

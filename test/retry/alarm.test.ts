@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Alarm } from '../../src/retry/alarm.js';
+import { Alarm } from '../../src/base/retry/alarm.js';
 import { FakeClock } from '../support/clock.js';
 
 function start(ring: (alarm: Alarm) => void = () => {}) {

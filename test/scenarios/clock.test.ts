@@ -4,10 +4,10 @@
  */
 // A process of its own: it takes long.
 import t from 'tap';
-import { addressOf } from '../../src/config/endpoints.js';
-import { createDaemon } from '../../src/daemon.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SWEEP_MS } from '../../src/limits.js';
-import { ageMs, wallMsOf } from '../../src/stamp.js';
+import { addressOf } from '../../src/base/config/endpoints.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SWEEP_MS } from '../../src/base/limits.js';
+import { ageMs, wallMsOf } from '../../src/base/stamp.js';
+import { createDaemon } from '../../src/device/daemon.js';
 import { apiAt } from '../support/ask.js';
 import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';

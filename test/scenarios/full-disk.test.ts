@@ -3,9 +3,9 @@
  * transports on a disk without room.
  */
 import t from 'tap';
-import { Delivery } from '../../src/delivery/delivery.js';
-import { MIB, MINUTE_MS, STORAGE_RETRY_MS } from '../../src/limits.js';
-import type { Store } from '../../src/store/store.js';
+import { MIB, MINUTE_MS, STORAGE_RETRY_MS } from '../../src/base/limits.js';
+import { Delivery } from '../../src/mail/delivery/delivery.js';
+import type { Store } from '../../src/mail/store/store.js';
 import type { FakeClock } from '../support/clock.js';
 import { CONFIG, FakeRelays, post, reply } from '../support/delivery.js';
 import { FaultyDisk } from '../support/faulty-disk.js';

@@ -1,7 +1,7 @@
 /** The built program when no mail leaves: what the commands say, and what the API tells the page. */
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import type { DaemonState } from '../../src/state-lines.js';
+import type { DaemonState } from '../../src/base/state-lines.js';
 import { EMAIL } from '../support/api.js';
 import { needsProgram, startIn } from '../support/daemon.js';
 import { fakeRelay } from '../support/relay.js';

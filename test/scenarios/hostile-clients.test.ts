@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { MIB } from '../../src/limits.js';
+import { MIB } from '../../src/base/limits.js';
 import { MESSAGES, requestText } from '../support/api.js';
 import { type DaemonProcess, needsProgram, startIn } from '../support/daemon.js';
 

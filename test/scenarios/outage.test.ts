@@ -3,13 +3,13 @@
  * mail catcher, wired as in `fieldpost dev`. Both clocks are fake: without power the device's clock stands still.
  */
 import t from 'tap';
-import { createCloud } from '../../src/cloud-server/cloud.js';
-import { addressOf } from '../../src/config/endpoints.js';
-import { createDaemon } from '../../src/daemon.js';
+import { addressOf } from '../../src/base/config/endpoints.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { systemDisk } from '../../src/base/system/disk.js';
+import { systemLock } from '../../src/base/system/lock.js';
+import { createCloud } from '../../src/cloud/cloud.js';
 import { startDev } from '../../src/dev/dev.js';
-import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
-import { systemDisk } from '../../src/system/disk.js';
-import { systemLock } from '../../src/system/lock.js';
+import { createDaemon } from '../../src/device/daemon.js';
 import { ask } from '../support/ask.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 import { until } from '../support/delivery.js';

@@ -3,9 +3,9 @@
  * many days it takes.
  */
 import t from 'tap';
-import { addressOf } from '../../src/config/endpoints.js';
-import { createDaemon } from '../../src/daemon.js';
-import { DAY_MS, MINUTE_MS } from '../../src/limits.js';
+import { addressOf } from '../../src/base/config/endpoints.js';
+import { DAY_MS, MINUTE_MS } from '../../src/base/limits.js';
+import { createDaemon } from '../../src/device/daemon.js';
 import { ask } from '../support/ask.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { needsProgram, startIn } from '../support/daemon.js';

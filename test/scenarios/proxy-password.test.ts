@@ -23,7 +23,7 @@ for (const from of ['FIELDPOST_CLOUD_PROXY', 'FIELDPOST_CLOUD_PROXY_FILE'])
       [from]: from.endsWith('_FILE') ? path : url,
     };
     const daemon = await startIn(t, env);
-    // The line about the link comes after 30 s; test/daemon/proxy.test.ts reads it.
+    // The line about the link comes after 30 s; test/device/proxy.test.ts reads it.
     let { text } = await daemon.api('state');
     while (!text.includes('refuses our password (407)')) ({ text } = await daemon.api('state'));
     const run = (...args: string[]) =>

@@ -3,9 +3,9 @@
  * for line endings, Bcc, Return-Path, and the headers that they lack. The model below makes both sides, and parses nothing.
  */
 import t from 'tap';
-import { addressOf } from '../../src/config/endpoints.js';
-import { createDaemon } from '../../src/daemon.js';
-import { systemClock } from '../../src/system/clock.js';
+import { addressOf } from '../../src/base/config/endpoints.js';
+import { systemClock } from '../../src/base/system/clock.js';
+import { createDaemon } from '../../src/device/daemon.js';
 import { IS_LONG } from '../support/fuzz.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 import { fakeRelay } from '../support/relay.js';

@@ -10,7 +10,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { SMTPServerOptions } from 'smtp-server';
 import t, { type Test } from 'tap';
-import { MIB } from '../../src/limits.js';
+import { MIB } from '../../src/base/limits.js';
 import { MESSAGES, requestText } from '../support/api.js';
 import { type DaemonProcess, needsProgram, startIn } from '../support/daemon.js';
 import { BOUNDARY, bodyOf } from '../support/form.js';

@@ -1,5 +1,5 @@
 /** The actions of a simulated world, but for those of cloudside.ts. Used by live.ts. */
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { Chance } from './chance.js';
 import { actAtCloud, type Deed } from './cloudside.js';
 import { die, restart } from './deaths.js';

@@ -2,8 +2,8 @@
  * Follows the address book of a simulated world at both ends: the calls over the link, and the state that the device
  * reports. Used by world.ts, live.ts, calm.ts and cloudside.ts.
  */
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
-import type { HttpAnswer } from '../../src/system/https.js';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import type { HttpAnswer } from '../../src/base/system/https.js';
 import type { Call, LinkWatcher } from './link.js';
 import { DOCUMENT, durationMs } from './settings.js';
 import type { Answer } from './wire.js';

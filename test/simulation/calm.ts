@@ -1,7 +1,7 @@
 /**
  * The end of a simulated world: the outside works again, and the device must keep every promise. Used by live.ts.
  */
-import { DAY_MS, HOUR_MS } from '../../src/limits.js';
+import { DAY_MS, HOUR_MS } from '../../src/base/limits.js';
 import { restart } from './deaths.js';
 import { weightsOf } from './link.js';
 import { checkRest } from './rest.js';

@@ -2,8 +2,8 @@
  * The actions on the cloud of a simulated world, on the link to it, and on the address book at both ends. Used by
  * actions.ts.
  */
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
-import type { Disk } from '../../src/system/disk.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import type { Disk } from '../../src/base/system/disk.js';
 import type { Chance } from './chance.js';
 import { endCloud, restart } from './deaths.js';
 import { weightsOf } from './link.js';

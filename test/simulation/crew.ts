@@ -2,7 +2,7 @@
  * The processes that live worlds side by side. Used by simulate.ts.
  */
 import { type ChildProcess, fork } from 'node:child_process';
-import { MINUTE_MS } from '../../src/limits.js';
+import { MINUTE_MS } from '../../src/base/limits.js';
 import type { Ended } from './live.js';
 import type { Plan } from './plan.js';
 import type { Job, Word } from './worker.js';

@@ -2,7 +2,7 @@
  * How the machines of a simulated world die and come back. Used by actions.ts, cloudside.ts and world.ts.
  */
 import { join } from 'node:path';
-import { DAY_MS, SECOND_MS } from '../../src/limits.js';
+import { DAY_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { Chance } from './chance.js';
 import type { Death } from './machine.js';
 import { STATE_DIR } from './settings.js';

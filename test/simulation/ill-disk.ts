@@ -1,5 +1,5 @@
 /** Faults of a simulated device's disk. Used by world.ts. */
-import { MIB, SECOND_MS } from '../../src/limits.js';
+import { MIB, SECOND_MS } from '../../src/base/limits.js';
 import type { FaultyDisk, Operation } from '../support/faulty-disk.js';
 import type { Chance } from './chance.js';
 import type { Timeline } from './timeline.js';

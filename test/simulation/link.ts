@@ -2,8 +2,8 @@
  * The link from a simulated device to its cloud. A request reaches the cloud's own server, gets lost, or gets the answer
  * of a proxy. Used by world.ts.
  */
-import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
-import type { HttpAnswer, HttpRequest, Https } from '../../src/system/https.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import type { HttpAnswer, HttpRequest, Https } from '../../src/base/system/https.js';
 import type { Chance } from './chance.js';
 import { die } from './deaths.js';
 import type { Answer, Request } from './wire.js';

@@ -1,7 +1,7 @@
 /**
  * Runs one simulated world to its end. Used by worker.ts.
  */
-import { HOUR_MS } from '../../src/limits.js';
+import { HOUR_MS } from '../../src/base/limits.js';
 import { act } from './actions.js';
 import { endWell } from './calm.js';
 import { Chance } from './chance.js';

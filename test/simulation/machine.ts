@@ -3,8 +3,8 @@
  * device and the cloud are such machines. Used by world.ts.
  */
 import type { Server } from 'node:http';
-import type { System } from '../../src/daemon/system.js';
-import type { LogFields } from '../../src/system/log.js';
+import type { LogFields } from '../../src/base/system/log.js';
+import type { System } from '../../src/mail/system.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import type { Chance } from './chance.js';
 import { MachineClock, type Timeline } from './timeline.js';

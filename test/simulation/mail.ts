@@ -3,7 +3,7 @@
  * and world.ts.
  */
 import { createHash } from 'node:crypto';
-import type { MessageType } from '../../src/message/message.js';
+import type { MessageType } from '../../src/mail/message/message.js';
 import type { Chance } from './chance.js';
 import { CROWDED, NOBODY } from './relay.js';
 

@@ -3,8 +3,8 @@
  * checks the promises of the product without knowledge of the implementation. Each message has its own token in its
  * text. Used by world.ts, test/power, and store/store-client.ts for the sweeps of the store.
  */
-import { DAY_MS } from '../../src/limits.js';
-import type { MessageType } from '../../src/message/message.js';
+import { DAY_MS } from '../../src/base/limits.js';
+import type { MessageType } from '../../src/mail/message/message.js';
 
 /**
  * `asked`: no answer came, so it may be accepted. `promised`: 202. `refused`: an error that says that nothing was done.

@@ -2,7 +2,7 @@
  * Checks which mails people get about a simulated device. The heartbeats that reach the cloud say which mails must come.
  * The witness gets them all, because no one removes it from the address book. Used by world.ts.
  */
-import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { Call, LinkWatcher } from './link.js';
 import { WITNESS } from './people.js';
 import { durationMs, STOP_DELAY } from './settings.js';

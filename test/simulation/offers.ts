@@ -2,10 +2,11 @@
  * Checks what relays and the cloud are offered against what clients were answered: the order, not too late, not too
  * soon, and whether a message had to expire or fail. Used by watch.ts, world.ts and programs.ts.
  */
-import type { Envelope } from '../../src/delivery/smtp/envelope.js';
-import { PAUSES } from '../../src/delivery/smtp/refusal.js';
-import type { Ending } from '../../src/delivery/smtp/reply.js';
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import type { Envelope } from '../../src/mail/delivery/smtp/envelope.js';
+import { PAUSES } from '../../src/mail/delivery/smtp/refusal.js';
+import type { Ending } from '../../src/mail/delivery/smtp/reply.js';
 import { tokenOf } from './mail.js';
 import type { Model, Posted } from './model.js';
 import { Reach } from './reach.js';

@@ -1,7 +1,7 @@
 /** The command line of scripts/simulate. Used by simulate.ts. */
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { REGRESSIONS } from './regressions.js';
 
 /** What is asked of a run. */

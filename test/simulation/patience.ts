@@ -2,8 +2,8 @@
  * Checks that the device obeys every Retry-After: it waits that long, and a random time more, because otherwise a whole
  * fleet comes back in one second. Used by world.ts.
  */
-import { HOUR_MS, SECOND_MS } from '../../src/limits.js';
-import type { HttpAnswer } from '../../src/system/https.js';
+import { HOUR_MS, SECOND_MS } from '../../src/base/limits.js';
+import type { HttpAnswer } from '../../src/base/system/https.js';
 import type { Call, LinkWatcher } from './link.js';
 import type { World } from './world.js';
 

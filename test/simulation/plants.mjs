@@ -11,10 +11,10 @@ export const MAIL = {
   'claim-of-the-leaving': {
     why: 'a message that is being cancelled may be sent',
     cuts: [
-      ['src/store/journaled-store.ts', 'if (this.#leaving.has(id) || (this.held', 'if ((this.held'],
-      ['src/store/journaled-store.ts', ' && !this.#leaving.has(message.id)) yield', ') yield'],
+      ['src/mail/store/journaled-store.ts', 'if (this.#leaving.has(id) || (this.held', 'if ((this.held'],
+      ['src/mail/store/journaled-store.ts', ' && !this.#leaving.has(message.id)) yield', ') yield'],
       [
-        'src/store/journaled-store.ts',
+        'src/mail/store/journaled-store.ts',
         'this.#leaving.has(id) ? undefined : messages.known(id)',
         'messages.known(id)',
       ],
@@ -22,16 +22,16 @@ export const MAIL = {
   },
   'no-sync': {
     why: 'a 202 is answered before its record is on the device',
-    cut: ['src/store/tail.ts', 'this.#put(segment, bytes, durable)', 'this.#put(segment, bytes, false)'],
+    cut: ['src/mail/store/tail.ts', 'this.#put(segment, bytes, durable)', 'this.#put(segment, bytes, false)'],
   },
   'no-key': {
     why: 'an Idempotency-Key is not in the record of its messages',
-    cut: ['src/store/acceptance.ts', 'messages, ...keyed, ...full }', 'messages }'],
+    cut: ['src/mail/store/acceptance.ts', 'messages, ...keyed, ...full }', 'messages }'],
   },
   'message-id': {
     why: 'the Message-ID is made anew in each boot',
     cut: [
-      'src/delivery/smtp/rendering.ts',
+      'src/mail/delivery/smtp/rendering.ts',
       'messageIdOf(message, store.storeId) as string;',
       'clock.boot + messageIdOf(message, store.storeId);',
     ],
@@ -39,35 +39,35 @@ export const MAIL = {
   'message-id-for-each': {
     why: 'each recipient of a mail gets a Message-ID of its own',
     cut: [
-      'src/message/message-id.ts',
+      'src/mail/message/message-id.ts',
       'newMessageId(extras?.mail ?? id, storeId, from)',
       'newMessageId(id, storeId, from)',
     ],
   },
   'file-of-the-first': {
     why: 'a file goes with the first of the recipients that share it',
-    cut: ['src/store/places.ts', '=== 0) state.released', '=== 0 || place === null) state.released'],
+    cut: ['src/mail/store/places.ts', '=== 0) state.released', '=== 0 || place === null) state.released'],
   },
   'content-of-the-next': {
     why: 'a start looks for the content of a second recipient behind that of the first',
-    cut: ['src/store/state.ts', 'if (shares && place !== null) return place;', 'void shares;'],
+    cut: ['src/mail/store/state.ts', 'if (shares && place !== null) return place;', 'void shares;'],
   },
   'one-sms': {
     why: 'after the first SMS, call or push no other of its type is sent',
     cut: [
-      'src/delivery/cloud-transport.ts',
+      'src/mail/delivery/cloud-transport.ts',
       '    this.#session ??= new AbortController();',
       '    if (this.#session !== null) return await new Promise(() => undefined);\n    this.#session = new AbortController();',
     ],
   },
   'deaf-wake': {
     why: 'the pause after a failure is never over by itself',
-    cut: ['src/retry/backoff.ts', ': nowMs + pauseMs(', ': nowMs + 1e9 + pauseMs('],
+    cut: ['src/base/retry/backoff.ts', ': nowMs + pauseMs(', ': nowMs + 1e9 + pauseMs('],
   },
   'sms-behind-the-cancelled': {
     why: 'an SMS, call or push that is cancelled while it waits keeps back those behind it',
     cut: [
-      'src/delivery/rank.ts',
+      'src/mail/delivery/rank.ts',
       'return [message, sinceMs];\n      this.#behind.delete(id);',
       'return [message, sinceMs];\n      break;',
     ],
@@ -75,14 +75,14 @@ export const MAIL = {
   'claim-on-hold': {
     why: 'what is held is sent',
     cuts: [
-      ['src/store/journaled-store.ts', "(this.held && purpose === 'send')", 'false'],
-      ['src/delivery/queue.ts', "=== 'running' && !store.held &&", "=== 'running' &&"],
+      ['src/mail/store/journaled-store.ts', "(this.held && purpose === 'send')", 'false'],
+      ['src/mail/delivery/queue.ts', "=== 'running' && !store.held &&", "=== 'running' &&"],
     ],
   },
   'loss-is-success': {
     why: 'a mail counts as sent where the connection was lost',
     cut: [
-      'src/delivery/queue.ts',
+      'src/mail/delivery/queue.ts',
       "if (kind !== 'deferred') return { kind, reply };",
       "if (kind !== 'deferred' || suspect === 'either') return { kind: kind === 'failed' ? kind : 'sent', reply };",
     ],
@@ -90,7 +90,7 @@ export const MAIL = {
   'told-too-soon': {
     why: 'an SMS, call or push is recorded as sent before the cloud has answered',
     cut: [
-      'src/delivery/cloud-transport.ts',
+      'src/mail/delivery/cloud-transport.ts',
       'return outcomeOf(await this.#send(short, this.#session.signal));',
       "void this.#send(short, this.#session.signal).catch(() => 0); return outcomeOf({ kind: 'taken', reply: '202' });",
     ],
@@ -98,19 +98,19 @@ export const MAIL = {
   'no-timer': {
     why: 'delivery forgets to go on by itself',
     cut: [
-      'src/delivery/queue.ts',
+      'src/mail/delivery/queue.ts',
       'new Alarm(options.clock, () => this.#pump())',
       'new Alarm(options.clock, () => undefined)',
     ],
   },
   'timeless-sms': {
     why: 'an SMS, call or push that cannot be sent does not expire by itself',
-    cut: ['src/delivery/expiry.ts', 'this.#alarm.at(this.#dueMs);', ''],
+    cut: ['src/mail/delivery/expiry.ts', 'this.#alarm.at(this.#dueMs);', ''],
   },
   'no-pause': {
     why: 'a relay that fails is called again at once',
     cut: [
-      'src/retry/backoff.ts',
+      'src/base/retry/backoff.ts',
       'const ms = Math.ceil(Math.max(grownMs, floorMs) * (1 - random * (1 - leastShare)));',
       'const ms = floorMs === 0 ? 1 : Math.ceil(Math.max(grownMs, floorMs) * (1 - random * (1 - leastShare)));',
     ],
@@ -118,7 +118,7 @@ export const MAIL = {
   'no-spacing': {
     why: 'a message that was put off for trouble of its own is offered again at once',
     cut: [
-      'src/delivery/schedule.ts',
+      'src/mail/delivery/schedule.ts',
       'Math.min(Math.max(ageMs, minMs), maxMs)',
       'Math.min(0, ageMs, minMs, maxMs)',
     ],
@@ -126,7 +126,7 @@ export const MAIL = {
   '4xx-is-final': {
     why: 'a recipient who is refused for the moment is refused for good',
     cut: [
-      'src/delivery/smtp/outcome.ts',
+      'src/mail/delivery/smtp/outcome.ts',
       '(isClass(reply, 4) || reply.code === 552 ? MESSAGE : UNCLEAR)',
       '(reply.code === 552 ? MESSAGE : FAILED)',
     ],
@@ -135,12 +135,12 @@ export const MAIL = {
     why: 'urgent messages are sent after all others',
     cuts: [
       [
-        'src/delivery/agenda.ts',
+        'src/mail/delivery/agenda.ts',
         'this.#urgent.pickFresh() ?? this.#normal.pickFresh()',
         'this.#normal.pickFresh() ?? this.#urgent.pickFresh()',
       ],
       [
-        'src/delivery/agenda.ts',
+        'src/mail/delivery/agenda.ts',
         'return this.#urgent.pick() ?? this.#normal.pick();',
         'return this.#normal.pick() ?? this.#urgent.pick();',
       ],
@@ -148,36 +148,36 @@ export const MAIL = {
   },
   'youngest-first': {
     why: 'the order is turned',
-    cut: ['src/delivery/lane.ts', 'this.#handful = found.reverse();', 'this.#handful = found;'],
+    cut: ['src/mail/delivery/lane.ts', 'this.#handful = found.reverse();', 'this.#handful = found;'],
   },
   'keys-lost-in-the-snapshot': {
     why: 'a start forgets the keys that stand in the snapshot',
-    cut: ['src/store/document.ts', 'insertKey(state, key, entry);', 'void key;'],
+    cut: ['src/mail/store/document.ts', 'insertKey(state, key, entry);', 'void key;'],
   },
   'keys-under-way': {
     why: 'a request with a key is under way for ever: one entry leaks with each',
-    cut: ['src/store/acceptance.ts', '      this.#inProgress.delete(key);\n', ''],
+    cut: ['src/mail/store/acceptance.ts', '      this.#inProgress.delete(key);\n', ''],
   },
   'room-leaks': {
     why: 'room that was reserved is not given back',
-    cut: ['src/store/budget.ts', 'this.#budget.change(negative(this.#left), this.asker);', ''],
+    cut: ['src/mail/store/budget.ts', 'this.#budget.change(negative(this.#left), this.asker);', ''],
   },
   'handles-leak': {
     why: 'an attachment that was sent stays open',
-    cut: ['src/store/spool.ts', '      await file.close().catch(() => undefined);\n', ''],
+    cut: ['src/mail/store/spool.ts', '      await file.close().catch(() => undefined);\n', ''],
   },
   'sessions-leak': {
     why: 'idle connections to relays are kept for ever',
-    cut: ['src/delivery/smtp/session-line.ts', 'await session?.close();', 'void session;'],
+    cut: ['src/mail/delivery/smtp/session-line.ts', 'await session?.close();', 'void session;'],
   },
   'files-leak': {
     why: 'the files of what was sent are not removed',
-    cut: ['src/store/ledger.ts', 'if (files.length > 0) void this.spool.remove(files);', 'void files;'],
+    cut: ['src/mail/store/ledger.ts', 'if (files.length > 0) void this.spool.remove(files);', 'void files;'],
   },
   'wrong-weight': {
     why: 'what a message weighs is not taken away when it is forgotten',
     cut: [
-      'src/store/lists.ts',
+      'src/mail/store/lists.ts',
       '  state.weights.messages -= weight;\n  state.weights.finished -= weight;',
       '  state.weights.finished -= weight;',
     ],
@@ -185,14 +185,14 @@ export const MAIL = {
   'never-given-back': {
     why: 'an SMS, call or push that the cloud puts off stays claimed',
     cut: [
-      'src/delivery/queue.ts',
+      'src/mail/delivery/queue.ts',
       'this.#options.store.giveBack(message.id);',
       'if (message.type === 1) this.#options.store.giveBack(message.id);',
     ],
   },
   'segments-kept': {
     why: 'segments that are done with stay until as much again was appended, also where a checkpoint failed',
-    cut: ['src/store/ledger.ts', 'if (this.#checkpoints.isMuchDone) await this.checkpoint();', ''],
+    cut: ['src/mail/store/ledger.ts', 'if (this.#checkpoints.isMuchDone) await this.checkpoint();', ''],
   },
 };
 
@@ -200,57 +200,53 @@ export const MAIL = {
 export const BOOK = {
   'forgotten-wish': {
     why: 'a wish during a call that hangs is forgotten when the call fails',
-    cut: ['src/retry/backoff.ts', 'this.#isWanted = true;', ''],
+    cut: ['src/base/retry/backoff.ts', 'this.#isWanted = true;', ''],
   },
   'forgotten-link-wish': {
     why: 'a wish during a heartbeat that hangs is forgotten when it fails',
-    cut: ['src/cloud/link.ts', 'if (this.#isWanted) this.wake();', ''],
+    cut: ['src/device/link/link.ts', 'if (this.#isWanted) this.wake();', ''],
   },
   'starved-sync': {
     why: 'the sync waits for a pause of whoever edits, for ever',
     cut: [
-      'src/cloud/sync.ts',
+      'src/device/link/sync.ts',
       'Math.min(nowMs + SYNC_QUIET_MS, this.#editedMs + SYNC_EDITS_MS_MAX)',
       'nowMs + SYNC_QUIET_MS',
     ],
   },
   'retry-after-ignored': {
     why: 'a Retry-After for documents and messages counts for nothing',
-    cut: ['src/retry/backoff.ts', 'nowMs + patienceMs(retryAfterMs, random())', 'nowMs'],
+    cut: ['src/base/retry/backoff.ts', 'nowMs + patienceMs(retryAfterMs, random())', 'nowMs'],
   },
   'retry-after-exact': {
     why: 'a whole fleet comes back in the second that Retry-After names',
-    cut: ['src/retry/backoff.ts', 'askedMs * (1 + SPREAD * random)', 'askedMs + 0 * random'],
+    cut: ['src/base/retry/backoff.ts', 'askedMs * (1 + SPREAD * random)', 'askedMs + 0 * random'],
   },
   'field-of-the-cloud': {
     why: "of a field that both sides have edited the cloud's is kept",
-    cut: [
-      'src/destinations/merge.ts',
-      '!same(ours, was) || same(theirs, wasTheirs)',
-      'same(theirs, wasTheirs)',
-    ],
+    cut: ['src/mail/book/merge.ts', '!same(ours, was) || same(theirs, wasTheirs)', 'same(theirs, wasTheirs)'],
   },
   'deleted-wins': {
     why: 'what one side has edited is gone where the other has deleted it',
-    cut: ['src/destinations/merge.ts', 'return here ?? there;', 'return undefined;'],
+    cut: ['src/mail/book/merge.ts', 'return here ?? there;', 'return undefined;'],
   },
   'union-deletes': {
     why: 'a document that is not believed deletes by what it lacks',
     cuts: [
-      ['src/destinations/merge.ts', "if (trust !== 'full' && there === undefined) return NOTHING;", ''],
-      ['src/destinations/merge.ts', "if (trust === 'none' && here !== undefined) return NOTHING;", ''],
+      ['src/mail/book/merge.ts', "if (trust !== 'full' && there === undefined) return NOTHING;", ''],
+      ['src/mail/book/merge.ts', "if (trust === 'none' && here !== undefined) return NOTHING;", ''],
     ],
   },
   'wipe-believed': {
     why: 'a cloud that has lost its document is taken at its word',
     cuts: [
       [
-        'src/destinations/address-book.ts',
+        'src/mail/book/address-book.ts',
         'agreeOnNew(this.#book, draw)',
         "agree(this.#book, { etag: '*', document: [], more: this.#book.base?.more ?? {} }, draw)",
       ],
       [
-        'src/cloud/client.ts',
+        'src/device/link/client.ts',
         "ifMatch === null ? { 'If-None-Match'",
         "ifMatch === null || ifMatch === '*' ? { 'If-None-Match'",
       ],
@@ -258,12 +254,12 @@ export const BOOK = {
   },
   'loss-unnoticed': {
     why: 'nobody asks why a heartbeat names no document any more',
-    cut: ['src/cloud/sync.ts', "if (known !== null && this.#untold === 'never')", 'if (false)'],
+    cut: ['src/device/link/sync.ts', "if (known !== null && this.#untold === 'never')", 'if (false)'],
   },
   'lineage-ignored': {
     why: 'a document made anew is taken for a descendant of the one that is known',
     cut: [
-      'src/destinations/lineage.ts',
+      'src/mail/book/lineage.ts',
       "if (known?.lineage !== mark.lineage) return { ...unknown, estranged: 'other' };",
       'if (known?.lineage !== mark.lineage) return kin;',
     ],
@@ -271,7 +267,7 @@ export const BOOK = {
   'backup-believed': {
     why: 'a document from a backup is taken for a newer one',
     cut: [
-      'src/destinations/lineage.ts',
+      'src/mail/book/lineage.ts',
       "return { ...unknown, estranged: 'older', lineage: null };",
       'return kin;',
     ],
@@ -279,7 +275,7 @@ export const BOOK = {
   'nonce-ignored': {
     why: 'a PUT that arrived without an answer comes back as an edit of somebody else',
     cut: [
-      'src/destinations/lineage.ts',
+      'src/mail/book/lineage.ts',
       'attempts.find((attempt) => attempt.mark.nonce === mark.nonce)',
       'attempts.find(() => false)',
     ],
@@ -287,65 +283,61 @@ export const BOOK = {
   'attempt-forgotten': {
     why: 'what was put is forgotten when the answer is lost',
     cuts: [
-      ['src/destinations/book.ts', ': [event.attempt];', ': [];'],
-      ['src/destinations/book.ts', '.slice(-SYNC_ATTEMPTS_MAX)', '.slice(0, 0)'],
+      ['src/mail/book/book.ts', ': [event.attempt];', ': [];'],
+      ['src/mail/book/book.ts', '.slice(-SYNC_ATTEMPTS_MAX)', '.slice(0, 0)'],
     ],
   },
   'backup-by-counter': {
     why: 'a document with a higher counter counts as a descendant, whoever has put it',
-    cut: ['src/destinations/lineage.ts', "return { ...unknown, estranged: 'ahead' };", 'return kin;'],
+    cut: ['src/mail/book/lineage.ts', "return { ...unknown, estranged: 'ahead' };", 'return kin;'],
   },
   'no-if-match': {
     why: 'a document is put whatever is there',
-    cut: ['src/cloud/client.ts', "{ 'If-Match': ifMatch }", "{ 'If-Match': '*' }"],
+    cut: ['src/device/link/client.ts', "{ 'If-Match': ifMatch }", "{ 'If-Match': '*' }"],
   },
   'base-of-the-url': {
     why: 'another spelling of the URL makes the device forget what was agreed',
     cut: [
-      'src/destinations/book.ts',
+      'src/mail/book/book.ts',
       'book.base = book.base && { ...book.base, etag: null };',
       'book.base = null;',
     ],
   },
   'ids-anew': {
     why: 'an entry that comes back has another id',
-    cut: ['src/destinations/book.ts', 'book.removed.set(uid, id);', 'book.removed.delete(uid);'],
+    cut: ['src/mail/book/book.ts', 'book.removed.set(uid, id);', 'book.removed.delete(uid);'],
   },
   'hidden-dropped': {
     why: 'what the device does not understand is not kept',
-    cut: ['src/destinations/merge.ts', 'document.filter((value) => !entries.has(value))', '[]'],
+    cut: ['src/mail/book/merge.ts', 'document.filter((value) => !entries.has(value))', '[]'],
   },
   'written-late': {
     why: 'what a device says while the cloud writes is not written before the next look',
     cuts: [
-      ['src/cloud-server/watch.ts', 'await null;', ''],
-      ['src/cloud-server/watch.ts', "if (this.#unwritten === 'vital') this.#writeSoon();", ''],
+      ['src/cloud/watch.ts', 'await null;', ''],
+      ['src/cloud/watch.ts', "if (this.#unwritten === 'vital') this.#writeSoon();", ''],
     ],
   },
   'told-twice': {
     why: 'a cloud that restarts tells the same outage again',
-    cut: [
-      'src/cloud-server/presence-file.ts',
-      'return { state, said,',
-      "return { state: state && 'online', said,",
-    ],
+    cut: ['src/cloud/presence-file.ts', 'return { state, said,', "return { state: state && 'online', said,"],
   },
   'return-untold': {
     why: 'people are not told that a device is back that was stopped as planned',
     cut: [
-      'src/cloud-server/watch.ts',
+      'src/cloud/watch.ts',
       "else if (before.state === 'offline') {",
       "else if (before.state === 'offline' && before.said === 'running') {",
     ],
   },
   'late-undoes-moved': {
     why: 'a heartbeat that was held up on its way undoes the goodbye after it',
-    cut: ['src/cloud-server/watch.ts', 'if (presence.isOvertaken(before, nowMs, report.sent)) return;', ''],
+    cut: ['src/cloud/watch.ts', 'if (presence.isOvertaken(before, nowMs, report.sent)) return;', ''],
   },
   'impatient-cloud': {
     why: 'a device that comes seldom is said to be offline between two heartbeats',
     cut: [
-      'src/cloud-server/presence.ts',
+      'src/cloud/presence.ts',
       'Math.max(delayMs, HEARTBEATS_PER_DELAY * everyMs)',
       'delayMs + 0 * everyMs',
     ],
@@ -353,7 +345,7 @@ export const BOOK = {
   'link-says-well': {
     why: 'the link is said to be online however long no heartbeat came through',
     cut: [
-      'src/cloud/link-state.ts',
+      'src/device/link/link-state.ts',
       "const mode = isOffline ? 'offline' :",
       "const mode = state.mode === 'online' ? 'online' :",
     ],
@@ -368,7 +360,7 @@ const OUTSIDE = Object.fromEntries(
     'real-socket': "process.getBuiltinModule('node:net').connect(9)",
   }).map(([name, code]) => {
     const from = '  const delivery = new Delivery(';
-    const cut = ['src/daemon.ts', from, `  try { ${code}; } catch {}\n${from}`];
+    const cut = ['src/device/daemon.ts', from, `  try { ${code}; } catch {}\n${from}`];
     return [name, { why: `a world is not alone: ${code}`, cut }];
   }),
 );

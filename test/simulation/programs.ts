@@ -2,8 +2,8 @@
  * The programs at a device: they call its local API, and record each answer in the model. Used by world.ts and by
  * test/power.
  */
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
-import type { MessageType } from '../../src/message/message.js';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import type { MessageType } from '../../src/mail/message/message.js';
 import type { Chance } from './chance.js';
 import { type Composed, compose, copied, digestOf, formOf, readyMade } from './mail.js';
 import type { Model, Posted, Requested } from './model.js';

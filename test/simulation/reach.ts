@@ -2,7 +2,7 @@
  * For how long relays could be reached, as relays know it: by that emails age (delivery.md, When). Nobody outside
  * knows what the device has counted, so there are two counts, between which its own must lie. Used by offers.ts.
  */
-import { MINUTE_MS } from '../../src/limits.js';
+import { MINUTE_MS } from '../../src/base/limits.js';
 
 /** A silence longer than this says nothing: twice the longest FIELDPOST_RETRY_MAX. */
 export const SILENCE_MS = 2 * 60 * MINUTE_MS;

@@ -2,10 +2,11 @@
  * The relays of a simulated world: sessions that answer as their mood says, and hand what they took to the recipients.
  * One of them is one host of FIELDPOST_RELAY. Used by world.ts.
  */
-import type { Envelope } from '../../src/delivery/smtp/envelope.js';
-import { type Ending, type Phase, parseReply, type Trouble } from '../../src/delivery/smtp/reply.js';
-import { type Session, SessionError } from '../../src/delivery/smtp/session.js';
-import { HOUR_MS, MINUTE_MS } from '../../src/limits.js';
+
+import { HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
+import type { Envelope } from '../../src/mail/delivery/smtp/envelope.js';
+import { type Ending, type Phase, parseReply, type Trouble } from '../../src/mail/delivery/smtp/reply.js';
+import { type Session, SessionError } from '../../src/mail/delivery/smtp/session.js';
 import type { Chance } from './chance.js';
 import type { Timeline } from './timeline.js';
 

@@ -11,7 +11,7 @@ import {
   MINUTE_MS,
   RELOCATE_BYTES_MIN,
   SEGMENT_BYTES,
-} from '../../src/limits.js';
+} from '../../src/base/limits.js';
 import { STATE_DIR } from './settings.js';
 import type { World } from './world.js';
 

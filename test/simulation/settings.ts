@@ -2,8 +2,8 @@
  * The settings of the machines of a simulated world, and where they keep what. Used by world.ts, deaths.ts, cloudside.ts and
  * book-watch.ts.
  */
-import type { Config } from '../../src/config/settings.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import type { Config } from '../../src/base/config/settings.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { configOf } from '../support/system.js';
 
 const DEVICE_ID = 'pump-3';

@@ -2,7 +2,7 @@
  * What a world is like: which actions and faults there are in it at all, how often, and for how long it lives. Each seed
  * draws its own, because a world with everything at once hides as much as it shows. Used by plan.ts.
  */
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { Chance } from './chance.js';
 import { CALLS, FATES, type Fate, ILLS, type Ill, weightsOf } from './link.js';
 import { MOODS, type Mood } from './relay.js';

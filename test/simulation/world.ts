@@ -4,11 +4,11 @@
  */
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { createCloud } from '../../src/cloud-server/cloud.js';
-import type { Config } from '../../src/config/settings.js';
-import { createDaemon, type Daemon } from '../../src/daemon.js';
-import { HOUR_MS, SECOND_MS } from '../../src/limits.js';
-import type { MessageType } from '../../src/message/message.js';
+import type { Config } from '../../src/base/config/settings.js';
+import { HOUR_MS, SECOND_MS } from '../../src/base/limits.js';
+import { createCloud } from '../../src/cloud/cloud.js';
+import { createDaemon, type Daemon } from '../../src/device/daemon.js';
+import type { MessageType } from '../../src/mail/message/message.js';
 import { PowerCutError } from '../support/faulty-disk.js';
 import { BookWatch } from './book-watch.js';
 import { Chance } from './chance.js';

@@ -1,9 +1,9 @@
 /** Who may send: tokens, TLS, and what an attacker between client and server can do. */
 import { type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { type Test, test } from 'tap';
-import { HOUR_MS } from '../../src/limits.js';
-import { SMTP_STRANGER_COMMANDS_MAX } from '../../src/mail-limits.js';
-import { secureSocket } from '../../src/system/tls-door.js';
+import { HOUR_MS } from '../../src/base/limits.js';
+import { secureSocket } from '../../src/base/system/tls-door.js';
+import { SMTP_STRANGER_COMMANDS_MAX } from '../../src/mail/mail-limits.js';
 import { makeCertificate } from '../support/certificate.js';
 import { settled } from '../support/clock.js';
 import { type Client, ENVELOPE, openDoor } from './door.js';

@@ -3,12 +3,12 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { Test } from 'tap';
-import type { ErrorCode } from '../../src/errors.js';
-import { type Address, parseAddress } from '../../src/message/address.js';
-import type { BeginMail, MailIntake, MailTerms } from '../../src/message/mail-intake.js';
-import type { SmtpParts } from '../../src/smtp-server/parts.js';
-import { createSmtpServer } from '../../src/smtp-server/smtp-server.js';
-import type { LogFields } from '../../src/system/log.js';
+import type { ErrorCode } from '../../src/base/errors.js';
+import type { LogFields } from '../../src/base/system/log.js';
+import { type Address, parseAddress } from '../../src/mail/message/address.js';
+import type { BeginMail, MailIntake, MailTerms } from '../../src/mail/message/mail-intake.js';
+import type { SmtpParts } from '../../src/mail/smtp-server/parts.js';
+import { createSmtpServer } from '../../src/mail/smtp-server/smtp-server.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 
 /** A mail as the fake intake has it. */

@@ -2,14 +2,14 @@
 import { connect, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { test } from 'tap';
-import { FieldpostError, LOOP_POINTER } from '../../src/errors.js';
+import { FieldpostError, LOOP_POINTER } from '../../src/base/errors.js';
 import {
   SMTP_COMMANDS_MAX,
   SMTP_CONNECTIONS_MAX,
   SMTP_LINES_A_TURN,
   SMTP_UNREAD_BYTES_MAX,
-} from '../../src/mail-limits.js';
-import { Wire } from '../../src/smtp-server/wire.js';
+} from '../../src/mail/mail-limits.js';
+import { Wire } from '../../src/mail/smtp-server/wire.js';
 import { FakeClock, settled, withoutPauses } from '../support/clock.js';
 import { Client, ENVELOPE, openDoor, ROOT } from './door.js';
 

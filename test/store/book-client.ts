@@ -2,8 +2,8 @@
  * Uses the address book of a store, and compares a recovered book with the answers. It knows each entry by its name, and
  * each version of it by the language. Used by store-client.ts.
  */
-import type { Lang } from '../../src/destinations/langs.js';
-import type { Store } from '../../src/store/store.js';
+import type { Lang } from '../../src/base/langs.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { Doubt } from './doubt.js';
 
 interface Entry {

@@ -10,8 +10,8 @@ import {
   RELOCATE_BYTES_MIN,
   SEGMENT_BYTES,
   SWEEP_MS,
-} from '../../src/limits.js';
-import type { Store } from '../../src/store/store.js';
+} from '../../src/base/limits.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { type FakeClock, settled } from '../support/clock.js';
 import { draftTo, octets } from '../support/drafts.js';
 import { comeAndGo, refuseEachSecondRecord } from '../support/failing-journal.js';

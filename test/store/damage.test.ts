@@ -1,10 +1,10 @@
 /** Unreadable or missing bytes: the store logs and copies them, and loses nothing else. */
 import t, { type Test } from 'tap';
-import { DAY_MS, SEGMENT_BYTES } from '../../src/limits.js';
-import { crc32, hex8 } from '../../src/store/crc.js';
-import { writeNew } from '../../src/store/replace.js';
-import { UNKNOWN_OUTCOME } from '../../src/store/replay.js';
-import type { Store } from '../../src/store/store.js';
+import { DAY_MS, SEGMENT_BYTES } from '../../src/base/limits.js';
+import { crc32, hex8 } from '../../src/mail/store/crc.js';
+import { writeNew } from '../../src/mail/store/replace.js';
+import { UNKNOWN_OUTCOME } from '../../src/mail/store/replay.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { FakeClock } from '../support/clock.js';
 import { draftTo, messagesOf } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';

@@ -6,7 +6,7 @@
 // A process of its own: it takes long.
 import { join } from 'node:path';
 import t from 'tap';
-import { JOURNAL_BYTES_MIN, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../src/limits.js';
+import { JOURNAL_BYTES_MIN, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../src/base/limits.js';
 import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { comeAndGo, refuseEachSecondRecord } from '../support/failing-journal.js';
 import { type Fault, FaultyDisk } from '../support/faulty-disk.js';

@@ -1,8 +1,8 @@
 /** What must stay free on the disk: the reasons for a refusal, and the log. */
 import t from 'tap';
-import { KIB, MIB } from '../../src/limits.js';
-import { FreeSpace } from '../../src/store/free-space.js';
-import type { Space } from '../../src/system/disk.js';
+import { KIB, MIB } from '../../src/base/limits.js';
+import type { Space } from '../../src/base/system/disk.js';
+import { FreeSpace } from '../../src/mail/store/free-space.js';
 import { FakeClock } from '../support/clock.js';
 
 /** A disk that has what `now` says, of which 16 MiB and 100 inodes must stay free. */

@@ -5,8 +5,8 @@
  */
 // A process of its own: it takes long.
 import t from 'tap';
-import { MIB, STORAGE_RETRY_MS } from '../../src/limits.js';
-import type { EmailContent, Message, Verdict } from '../../src/message/message.js';
+import { MIB, STORAGE_RETRY_MS } from '../../src/base/limits.js';
+import type { EmailContent, Message, Verdict } from '../../src/mail/message/message.js';
 import { draftTo, nameOf, octets, strayFiles } from '../support/drafts.js';
 import { type Fault, FaultyDisk } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';

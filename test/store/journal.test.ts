@@ -1,8 +1,8 @@
 /** The journal over real segments: the place of each record, and the reserve for outcomes. */
 import t from 'tap';
-import { KIB, OUTCOME_RESERVE_BYTES, PAGE_BYTES, SEGMENT_BYTES } from '../../src/limits.js';
-import { Journal, type Urgency } from '../../src/store/journal.js';
-import { Segments } from '../../src/store/segments.js';
+import { KIB, OUTCOME_RESERVE_BYTES, PAGE_BYTES, SEGMENT_BYTES } from '../../src/base/limits.js';
+import { Journal, type Urgency } from '../../src/mail/store/journal.js';
+import { Segments } from '../../src/mail/store/segments.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';

@@ -8,10 +8,10 @@ import {
   SEGMENT_BYTES,
   STORAGE_RETRY_MS,
   SWEEP_MS,
-} from '../../src/limits.js';
-import type { Address } from '../../src/message/address.js';
-import type { Draft, Message } from '../../src/message/message.js';
-import type { Store } from '../../src/store/store.js';
+} from '../../src/base/limits.js';
+import type { Address } from '../../src/mail/message/address.js';
+import type { Draft, Message } from '../../src/mail/message/message.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { FakeClock } from '../support/clock.js';
 import { post } from '../support/delivery.js';
 import { draftTo } from '../support/drafts.js';

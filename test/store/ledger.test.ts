@@ -6,8 +6,8 @@ import {
   RELOCATE_BYTES_MIN,
   SEGMENT_BYTES,
   STORAGE_RETRY_MS,
-} from '../../src/limits.js';
-import type { StoreOptions } from '../../src/store/journaled-store.js';
+} from '../../src/base/limits.js';
+import type { StoreOptions } from '../../src/mail/store/journaled-store.js';
 import { settled } from '../support/clock.js';
 import { draftTo } from '../support/drafts.js';
 import type { Fault, FaultyDisk } from '../support/faulty-disk.js';

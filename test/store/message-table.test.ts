@@ -2,9 +2,9 @@
 // A process of its own: it takes long.
 import { Buffer } from 'node:buffer';
 import t from 'tap';
-import { type Message, NO_ATTACHMENTS, type Verdict } from '../../src/message/message.js';
-import { MessageTable } from '../../src/store/message-table.js';
-import { isFinal, STATUSES } from '../../src/views.js';
+import { isFinal, STATUSES } from '../../src/base/views.js';
+import { type Message, NO_ATTACHMENTS, type Verdict } from '../../src/mail/message/message.js';
+import { MessageTable } from '../../src/mail/store/message-table.js';
 import { settled } from '../support/clock.js';
 import { digestOf, draftTo } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';

@@ -1,9 +1,9 @@
 /** Calls that wait for outcomes: which event ends which of them, and that none is left behind. */
 import t from 'tap';
-import { STORAGE_RETRY_MS } from '../../src/limits.js';
-import type { Message } from '../../src/message/message.js';
-import { OutcomeWatch } from '../../src/store/outcome-watch.js';
-import type { Store } from '../../src/store/store.js';
+import { STORAGE_RETRY_MS } from '../../src/base/limits.js';
+import type { Message } from '../../src/mail/message/message.js';
+import { OutcomeWatch } from '../../src/mail/store/outcome-watch.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { settled } from '../support/clock.js';
 import { seededRandom } from '../support/random.js';
 import { acceptOne, newDisk, openOn, settleAs } from '../support/store.js';

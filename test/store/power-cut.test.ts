@@ -6,7 +6,7 @@
 // A process of its own: it takes long.
 import { basename } from 'node:path';
 import t from 'tap';
-import { decodeLine, encodeLine, seal } from '../../src/store/record.js';
+import { decodeLine, encodeLine, seal } from '../../src/mail/store/record.js';
 import { draftTo, draftToAll, octets, strayFiles } from '../support/drafts.js';
 import { FaultyDisk, type Operation } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';

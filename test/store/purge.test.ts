@@ -1,9 +1,9 @@
 /** A purge removes the text of sent messages, leaves waiting ones whole, and survives a power cut. */
 // A process of its own: it takes long.
 import t from 'tap';
-import { KIB } from '../../src/limits.js';
-import { writeNew } from '../../src/store/replace.js';
-import type { Store } from '../../src/store/store.js';
+import { KIB } from '../../src/base/limits.js';
+import { writeNew } from '../../src/mail/store/replace.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';

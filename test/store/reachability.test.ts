@@ -1,6 +1,6 @@
 /** The count of reachable time, and where the age of a message begins on it. */
 import t from 'tap';
-import { Reachability } from '../../src/store/reachability.js';
+import { Reachability } from '../../src/mail/store/reachability.js';
 
 /** Hears a relay at each of these times. */
 function heardAt(reachability: Reachability, ...times: number[]): Reachability {

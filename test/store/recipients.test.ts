@@ -1,9 +1,9 @@
 /** The recipients of one mail share its content and its files; urgent messages have room of their own. */
 import t from 'tap';
-import type { Address } from '../../src/message/address.js';
-import type { Draft, Message } from '../../src/message/message.js';
-import { ANYBODY } from '../../src/store/room.js';
-import type { Store } from '../../src/store/store.js';
+import type { Address } from '../../src/mail/message/address.js';
+import type { Draft, Message } from '../../src/mail/message/message.js';
+import { ANYBODY } from '../../src/mail/store/room.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { draftTo, draftToAll, octets } from '../support/drafts.js';
 import { addFile, budgetOf, inChunks, SPOOL } from '../support/spool.js';
 import { newDisk, openOn, settleAs } from '../support/store.js';

@@ -1,8 +1,8 @@
 /** Lines of the journal: what is written is read back, and nothing else is taken for a record. */
 import t from 'tap';
-import { crc32, crc32WithTable, hex8 } from '../../src/store/crc.js';
-import type { StoreEvent } from '../../src/store/event.js';
-import { FORMAT } from '../../src/store/format.js';
+import { crc32, crc32WithTable, hex8 } from '../../src/mail/store/crc.js';
+import type { StoreEvent } from '../../src/mail/store/event.js';
+import { FORMAT } from '../../src/mail/store/format.js';
 import {
   CONTENTS_OFFSET,
   decodeLine,
@@ -12,7 +12,7 @@ import {
   PADDING_BYTES_MAX,
   seal,
   sumOf,
-} from '../../src/store/record.js';
+} from '../../src/mail/store/record.js';
 import { seededRandom, testSeed } from '../support/random.js';
 
 const AT = { wallMs: 1_700_000_000_000, boot: 'b0070001', bootMs: 5 };

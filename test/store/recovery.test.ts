@@ -1,6 +1,6 @@
 /** Recovery's tables: every combination of what the files can look like has exactly one meaning. */
 import t from 'tap';
-import { encodeLine, type Follows, type SealedRecord, seal } from '../../src/store/record.js';
+import { encodeLine, type Follows, type SealedRecord, seal } from '../../src/mail/store/record.js';
 import {
   chooseBase,
   type Head,
@@ -11,7 +11,7 @@ import {
   type SnapshotState,
   type Stretch,
   scan,
-} from '../../src/store/recovery.js';
+} from '../../src/mail/store/recovery.js';
 
 const SNAPSHOTS: readonly SnapshotState[] = ['good', 'bad', 'absent', 'newer'];
 const SEGMENTS: readonly SegmentsState[] = ['none', 'from-first', 'later'];

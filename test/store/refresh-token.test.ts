@@ -1,7 +1,7 @@
 /** The refresh token that followed the given one survives power cuts and full disks, until a person gives a newer one. */
 import t from 'tap';
-import { STORAGE_RETRY_MS } from '../../src/limits.js';
-import { type GivenToken, RefreshToken } from '../../src/store/refresh-token.js';
+import { STORAGE_RETRY_MS } from '../../src/base/limits.js';
+import { type GivenToken, RefreshToken } from '../../src/mail/store/refresh-token.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';

@@ -1,6 +1,6 @@
 /** A file replaces another, on a disk that fails or loses power at every operation. */
 import t from 'tap';
-import { replace, writeNew } from '../../src/store/replace.js';
+import { replace, writeNew } from '../../src/mail/store/replace.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
 import { onOpen } from '../support/store.js';

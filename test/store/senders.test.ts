@@ -1,10 +1,10 @@
 /** Callers who may only send share half of the queue, and have Idempotency-Keys of their own. */
 import t from 'tap';
-import { BLOCK_BYTES, MIB } from '../../src/limits.js';
-import type { Draft } from '../../src/message/message.js';
-import { storedKey } from '../../src/store/keys.js';
-import { ANYBODY } from '../../src/store/room.js';
-import type { Store } from '../../src/store/store.js';
+import { BLOCK_BYTES, MIB } from '../../src/base/limits.js';
+import type { Draft } from '../../src/mail/message/message.js';
+import { storedKey } from '../../src/mail/store/keys.js';
+import { ANYBODY } from '../../src/mail/store/room.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { draftTo, draftToAll, octets } from '../support/drafts.js';
 import { addFile, budgetOf, inChunks } from '../support/spool.js';
 import { newDisk, openOn, settleAs } from '../support/store.js';

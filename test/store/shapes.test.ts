@@ -1,10 +1,10 @@
 /** Every event is taken as it is written, and not with a member of another type. */
 import t from 'tap';
-import { crc32, hex8 } from '../../src/store/crc.js';
-import { decodeContent, encodeContent } from '../../src/store/document.js';
-import type { StoreEvent } from '../../src/store/event.js';
-import { decodeLine } from '../../src/store/record.js';
-import { scan } from '../../src/store/recovery.js';
+import { crc32, hex8 } from '../../src/mail/store/crc.js';
+import { decodeContent, encodeContent } from '../../src/mail/store/document.js';
+import type { StoreEvent } from '../../src/mail/store/event.js';
+import { decodeLine } from '../../src/mail/store/record.js';
+import { scan } from '../../src/mail/store/recovery.js';
 
 const at = { boot: 'b0070001', bootMs: 5.5 };
 const id = '0000001ABCDEFGH';

@@ -1,8 +1,8 @@
 /** A content that several messages share counts once: in the journal, for the budget, and when old content is moved. */
 import t from 'tap';
-import { MIB } from '../../src/limits.js';
-import type { Draft } from '../../src/message/message.js';
-import type { Store } from '../../src/store/store.js';
+import { MIB } from '../../src/base/limits.js';
+import type { Draft } from '../../src/mail/message/message.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { settled } from '../support/clock.js';
 import { draftTo, draftToAll } from '../support/drafts.js';
 import { budgetOf } from '../support/spool.js';

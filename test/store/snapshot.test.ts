@@ -1,9 +1,9 @@
 /** The bytes of a snapshot: plain JSON that is read a line at a time. */
 import t from 'tap';
-import { fromDocument, type StoreDocument, toDocument } from '../../src/store/document.js';
-import { decodeSnapshot, encodeSnapshot } from '../../src/store/snapshot-text.js';
-import { apply, emptyState, type State } from '../../src/store/state.js';
-import { boundsOf } from '../../src/store/weight.js';
+import { fromDocument, type StoreDocument, toDocument } from '../../src/mail/store/document.js';
+import { decodeSnapshot, encodeSnapshot } from '../../src/mail/store/snapshot-text.js';
+import { apply, emptyState, type State } from '../../src/mail/store/state.js';
+import { boundsOf } from '../../src/mail/store/weight.js';
 import { seededRandom } from '../support/random.js';
 
 const BOUNDS = boundsOf({ historyMax: 1000 });

@@ -8,11 +8,11 @@ import {
   SPOOL_WRITE_BYTES,
   STORAGE_RETRY_MS,
   URGENT_SHARE,
-} from '../../src/limits.js';
-import type { Attachment } from '../../src/message/message.js';
-import { crc32 } from '../../src/store/crc.js';
-import { writeNew } from '../../src/store/replace.js';
-import type { Store } from '../../src/store/store.js';
+} from '../../src/base/limits.js';
+import type { Attachment } from '../../src/mail/message/message.js';
+import { crc32 } from '../../src/mail/store/crc.js';
+import { writeNew } from '../../src/mail/store/replace.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { settled } from '../support/clock.js';
 import { draftTo, octets, whole } from '../support/drafts.js';
 import type { Fault, FaultyDisk } from '../support/faulty-disk.js';

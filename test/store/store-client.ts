@@ -3,15 +3,15 @@
  * message by the name in its address, which is unique in a test. Used by the sweeps of test/store.
  */
 
+import { isFinal, type Status } from '../../src/base/views.js';
 import {
   type Attachment,
   type Draft,
   type Message,
   recipientsOf,
   type Verdict,
-} from '../../src/message/message.js';
-import type { Store } from '../../src/store/store.js';
-import { isFinal, type Status } from '../../src/views.js';
+} from '../../src/mail/message/message.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { Model, type Posted } from '../simulation/model.js';
 import { digestOf, messagesOf, nameOf, whole } from '../support/drafts.js';
 import { addFile } from '../support/spool.js';

@@ -3,8 +3,8 @@
  * them everything that can go on without time does. Used by every test in which time passes.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { hasLeapt, isPlausible, startMsOf, type Trust } from '../../src/stamp.js';
-import type { Clock, Timer } from '../../src/system/clock.js';
+import { hasLeapt, isPlausible, startMsOf, type Trust } from '../../src/base/stamp.js';
+import type { Clock, Timer } from '../../src/base/system/clock.js';
 
 /** A boot id that no other boot of a test has unless it says so. */
 const BOOT = 'b0070001';

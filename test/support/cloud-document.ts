@@ -3,8 +3,8 @@
  * answers. Used by the tests of the sync.
  */
 import type { Server } from 'node:http';
-import { CloudClient } from '../../src/cloud/client.js';
-import type { HttpAnswer, HttpRequest } from '../../src/system/https.js';
+import type { HttpAnswer, HttpRequest } from '../../src/base/system/https.js';
+import { CloudClient } from '../../src/device/link/client.js';
 import { FakeClock } from './clock.js';
 import { CloudScreen, KEY } from './cloud-screen.js';
 import { systemError } from './system-error.js';

@@ -3,8 +3,8 @@
  * generator shares a machine with the servers that it measures. Used by fleet-load.ts and open-load.ts.
  */
 import { connect, type Socket } from 'node:net';
-import { CLOUD_IDLE_MS } from '../../src/limits.js';
-import type { HttpAnswer, HttpRequest, SendRequest } from '../../src/system/https.js';
+import { CLOUD_IDLE_MS } from '../../src/base/limits.js';
+import type { HttpAnswer, HttpRequest, SendRequest } from '../../src/base/system/https.js';
 
 export interface PoolOptions {
   /** The most connections to one server. The others wait. */

@@ -4,20 +4,25 @@
  */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Config } from '../../src/config/settings.js';
-import type { RelayConfig } from '../../src/config/types.js';
-import { Expiry } from '../../src/delivery/expiry.js';
-import { OutcomeWriter } from '../../src/delivery/outcome-writer.js';
-import { Queue } from '../../src/delivery/queue.js';
-import type { Envelope } from '../../src/delivery/smtp/envelope.js';
-import type { Ending, Phase, Trouble } from '../../src/delivery/smtp/reply.js';
-import { type Session, SessionError } from '../../src/delivery/smtp/session.js';
-import { type SmtpOptions, SmtpTransport } from '../../src/delivery/smtp/smtp-transport.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
-import type { Address } from '../../src/message/address.js';
-import { type Draft, type Message, type MessageType, NO_ATTACHMENTS } from '../../src/message/message.js';
-import type { Store } from '../../src/store/store.js';
-import type { LogFields, LogLevel } from '../../src/system/log.js';
+import type { Config } from '../../src/base/config/settings.js';
+import type { RelayConfig } from '../../src/base/config/types.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import type { LogFields, LogLevel } from '../../src/base/system/log.js';
+import { Expiry } from '../../src/mail/delivery/expiry.js';
+import { OutcomeWriter } from '../../src/mail/delivery/outcome-writer.js';
+import { Queue } from '../../src/mail/delivery/queue.js';
+import type { Envelope } from '../../src/mail/delivery/smtp/envelope.js';
+import type { Ending, Phase, Trouble } from '../../src/mail/delivery/smtp/reply.js';
+import { type Session, SessionError } from '../../src/mail/delivery/smtp/session.js';
+import { type SmtpOptions, SmtpTransport } from '../../src/mail/delivery/smtp/smtp-transport.js';
+import type { Address } from '../../src/mail/message/address.js';
+import {
+  type Draft,
+  type Message,
+  type MessageType,
+  NO_ATTACHMENTS,
+} from '../../src/mail/message/message.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { FakeClock } from './clock.js';
 import type { FaultyDisk } from './faulty-disk.js';
 import { openQuietly, segmentPath } from './store.js';

@@ -3,10 +3,10 @@
  * (`GET /openapi.json`). A request is checked only if it succeeds, because tests also send wrong ones.
  */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
-import { describe } from '../../src/api/openapi.js';
-import { ROUTES } from '../../src/api/routes.js';
-import { describeCloud } from '../../src/cloud-server/openapi.js';
-import { CLOUD_ROUTES } from '../../src/cloud-server/routes.js';
+import { describeCloud } from '../../src/cloud/openapi.js';
+import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
+import { describe } from '../../src/device/api/openapi.js';
+import { ROUTES } from '../../src/device/api/routes.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document that is looked at where it is expected to be
 type Json = any;

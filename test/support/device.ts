@@ -2,13 +2,13 @@
  * A device over many boots: one disk, the real store and delivery, and relays behind a link that comes and goes.
  * Used by the scenarios in which clocks are wrong and power is lost.
  */
-import type { Config } from '../../src/config/settings.js';
-import { Delivery } from '../../src/delivery/delivery.js';
-import type { Ending } from '../../src/delivery/smtp/reply.js';
-import type { MessageType } from '../../src/message/message.js';
-import { wallMsOf } from '../../src/stamp.js';
-import type { Store } from '../../src/store/store.js';
-import type { LogFields } from '../../src/system/log.js';
+import type { Config } from '../../src/base/config/settings.js';
+import { wallMsOf } from '../../src/base/stamp.js';
+import type { LogFields } from '../../src/base/system/log.js';
+import { Delivery } from '../../src/mail/delivery/delivery.js';
+import type { Ending } from '../../src/mail/delivery/smtp/reply.js';
+import type { MessageType } from '../../src/mail/message/message.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { FakeClock, settled } from './clock.js';
 import { CONFIG, FakeRelays, post, TAKEN, trouble } from './delivery.js';
 import { FaultyDisk } from './faulty-disk.js';

@@ -3,7 +3,7 @@
  * that a test on the fake says something about a device.
  */
 import type { Test } from 'tap';
-import type { Disk } from '../../src/system/disk.js';
+import type { Disk } from '../../src/base/system/disk.js';
 
 /** Runs the suite; each part asks for a disk and an empty directory on it, an absolute path. */
 export async function diskBehaviour(

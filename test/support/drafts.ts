@@ -1,15 +1,15 @@
 /** Messages for the tests of the store, and how to tell them apart. */
 import { createHash } from 'node:crypto';
-import { type Address, parseAddress } from '../../src/message/address.js';
+import type { Disk } from '../../src/base/system/disk.js';
+import { type Address, parseAddress } from '../../src/mail/message/address.js';
 import {
   type Content,
   type Draft,
   type EmailDraft,
   type Message,
   NO_ATTACHMENTS,
-} from '../../src/message/message.js';
-import type { Store } from '../../src/store/store.js';
-import type { Disk } from '../../src/system/disk.js';
+} from '../../src/mail/message/message.js';
+import type { Store } from '../../src/mail/store/store.js';
 
 /** An email to `name`@example.com whose text is `bytes` long and tells whose it is. */
 export function draftTo(name: string, bytes = 200): Draft {

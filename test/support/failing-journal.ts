@@ -1,6 +1,6 @@
 /** A disk that keeps one record of the journal and refuses the next, and a client that goes on all the same. */
 import { join } from 'node:path';
-import { STORAGE_RETRY_MS } from '../../src/limits.js';
+import { STORAGE_RETRY_MS } from '../../src/base/limits.js';
 import { draftTo } from './drafts.js';
 import type { FaultyDisk, Operation } from './faulty-disk.js';
 import { type Bench, STATE_DIR } from './store.js';

@@ -1,6 +1,7 @@
 /** The clients and watches of the fake etcd. Used by fake-etcd.ts. */
 import { setMaxListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { ETCD_TIMEOUT_MS, SECOND_MS } from '../../src/base/limits.js';
 import {
   type Compare,
   type Etcd,
@@ -9,8 +10,7 @@ import {
   type Op,
   type TxnResult,
   type WatchListener,
-} from '../../src/etcd/etcd.js';
-import { ETCD_TIMEOUT_MS, SECOND_MS } from '../../src/limits.js';
+} from '../../src/cloud/etcd/etcd.js';
 import type { FakeEtcd } from './fake-etcd.js';
 
 const PAGE_KEYS_MAX = 4;

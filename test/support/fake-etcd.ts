@@ -7,6 +7,9 @@
  *   server.cut('a');             // its requests and watches hang, then fail
  *   server.quorum = false;       // for all
  */
+
+import { MIB, SECOND_MS } from '../../src/base/limits.js';
+import type { Clock, Timer } from '../../src/base/system/clock.js';
 import {
   type Change,
   type Compare,
@@ -16,9 +19,7 @@ import {
   type Op,
   TXN_OPS_MAX,
   type TxnResult,
-} from '../../src/etcd/etcd.js';
-import { MIB, SECOND_MS } from '../../src/limits.js';
-import type { Clock, Timer } from '../../src/system/clock.js';
+} from '../../src/cloud/etcd/etcd.js';
 import { FakeClient, type FakeWatch, unavailable } from './fake-etcd-client.js';
 
 const REQUEST_BYTES_MAX = 1.5 * MIB;

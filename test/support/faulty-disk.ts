@@ -7,7 +7,7 @@
  * sync writes it. Used by every test of the store; its own test is test/system/faulty-disk.test.ts.
  */
 import assert from 'node:assert';
-import type { Disk, DiskFile, Found, Space } from '../../src/system/disk.js';
+import type { Disk, DiskFile, Found, Space } from '../../src/base/system/disk.js';
 import {
   type Cut,
   DirectoryNode,

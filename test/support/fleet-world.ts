@@ -7,12 +7,13 @@
  *   world.add('pump-1');
  *   await world.clock.advance(MINUTE_MS);
  */
-import { openEtcdFleet } from '../../src/cloud-server/etcd/etcd-fleet.js';
-import type { FleetStore } from '../../src/cloud-server/fleet-store.js';
-import type { NewsBatch, Telling } from '../../src/cloud-server/news.js';
-import { People } from '../../src/cloud-server/people.js';
-import { CLOUD_GRACE_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
-import type { Clock, Timer } from '../../src/system/clock.js';
+
+import { CLOUD_GRACE_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import type { Clock, Timer } from '../../src/base/system/clock.js';
+import { openEtcdFleet } from '../../src/cloud/etcd/etcd-fleet.js';
+import type { FleetStore } from '../../src/cloud/fleet-store.js';
+import type { NewsBatch, Telling } from '../../src/cloud/news.js';
+import { People } from '../../src/cloud/people.js';
 import { FakeClock } from './clock.js';
 import { FakeEtcd } from './fake-etcd.js';
 import { seededRandom } from './random.js';

@@ -26,7 +26,7 @@ type Row = readonly [state: object, mood: string, words: string];
 
 const GOOD = { queue: none, relay: ok, link: online, storage: fine };
 
-/** Each row of the table (src/state-lines.ts), and rows together. Each changes a state in which all is good. */
+/** Each row of the table (src/base/state-lines.ts), and rows together. Each changes a state in which all is good. */
 const CHANGES: readonly Row[] = [
   // Nothing waits.
   [{}, 'good', 'all is well, nothing waits'],

@@ -5,10 +5,10 @@
  */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { CloudClient, CloudError, type HeartbeatReport } from '../../src/cloud/client.js';
-import { SECOND_MS } from '../../src/limits.js';
-import { systemClock } from '../../src/system/clock.js';
-import type { HttpRequest } from '../../src/system/https.js';
+import { SECOND_MS } from '../../src/base/limits.js';
+import { systemClock } from '../../src/base/system/clock.js';
+import type { HttpRequest } from '../../src/base/system/https.js';
+import { CloudClient, CloudError, type HeartbeatReport } from '../../src/device/link/client.js';
 import { ConnectionPool } from './connection-pool.js';
 import { fleetId } from './fleet-load.js';
 

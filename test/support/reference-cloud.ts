@@ -4,12 +4,13 @@
  *   await using cloud = await startCloud();
  *   const answer = await cloud.call('PUT', '/devices/pump-3/heartbeat', { body: { state: 'running' } });
  */
-import { type Cloud, createCloud } from '../../src/cloud-server/cloud.js';
-import { addressOf } from '../../src/config/endpoints.js';
-import type { Config } from '../../src/config/settings.js';
-import type { Environment } from '../../src/config/types.js';
-import type { System } from '../../src/daemon/system.js';
-import type { SendShort } from '../../src/message/short.js';
+
+import { addressOf } from '../../src/base/config/endpoints.js';
+import type { Config } from '../../src/base/config/settings.js';
+import type { Environment } from '../../src/base/config/types.js';
+import { type Cloud, createCloud } from '../../src/cloud/cloud.js';
+import type { SendShort } from '../../src/mail/message/short.js';
+import type { System } from '../../src/mail/system.js';
 import { type Answer, ask, type Question } from './ask.js';
 import { FakeClock } from './clock.js';
 import { assertCloudDescribed } from './described.js';

@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
 
-/** Text by path from the top of the repository, such as `src/store/record.ts`. */
+/** Text by path from the top of the repository, such as `src/mail/store/record.ts`. */
 export type Tree = ReadonlyMap<string, string>;
 
 /** The text files under these directories whose names end with one of `endings`. */

@@ -1,8 +1,8 @@
 /** Mails with files for the tests of the store: how they come in, and how they fail. */
-import { MIB } from '../../src/limits.js';
-import type { Attachment } from '../../src/message/message.js';
-import type { StoreOptions } from '../../src/store/journaled-store.js';
-import type { Store, Upload } from '../../src/store/store.js';
+import { MIB } from '../../src/base/limits.js';
+import type { Attachment } from '../../src/mail/message/message.js';
+import type { StoreOptions } from '../../src/mail/store/journaled-store.js';
+import type { Store, Upload } from '../../src/mail/store/store.js';
 import { settled } from './clock.js';
 import { draftTo, octets } from './drafts.js';
 import { STATE_DIR, settleAs } from './store.js';

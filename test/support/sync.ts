@@ -2,7 +2,7 @@
  * A device with the real store on a disk in memory, the sync of its address book, and a cloud's document. Used by the
  * tests of the sync.
  */
-import { Sync } from '../../src/cloud/sync.js';
+import { Sync } from '../../src/device/link/sync.js';
 import { FakeClock } from './clock.js';
 import { CloudDocument } from './cloud-document.js';
 import type { FaultyDisk } from './faulty-disk.js';

@@ -1,11 +1,11 @@
 /** The outside of a daemon or a reference cloud, for tests that start a whole one. */
 
-import type { Config } from '../../src/config/settings.js';
-import type { Environment } from '../../src/config/types.js';
-import { parseConfig } from '../../src/config.js';
-import type { System } from '../../src/daemon/system.js';
-import { createConnect } from '../../src/system/connect.js';
-import { createLog, type Log } from '../../src/system/log.js';
+import { parseConfig } from '../../src/base/config/config.js';
+import type { Config } from '../../src/base/config/settings.js';
+import type { Environment } from '../../src/base/config/types.js';
+import { createConnect } from '../../src/base/system/connect.js';
+import { createLog, type Log } from '../../src/base/system/log.js';
+import type { System } from '../../src/mail/system.js';
 import { FakeClock } from './clock.js';
 import { FaultyDisk } from './faulty-disk.js';
 import { seededRandom } from './random.js';

@@ -2,8 +2,8 @@
 // A process of its own: it counts and replaces timers.
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { EARLIEST_WALL_MS } from '../../src/limits.js';
-import { type ClockSource, systemClock } from '../../src/system/clock.js';
+import { EARLIEST_WALL_MS } from '../../src/base/limits.js';
+import { type ClockSource, systemClock } from '../../src/base/system/clock.js';
 
 const DAY_MS = 86_400_000;
 /** 2026-11-20T09:00:00Z. */

@@ -4,7 +4,7 @@ import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { systemDisk } from '../../src/system/disk.js';
+import { systemDisk } from '../../src/base/system/disk.js';
 import { diskBehaviour } from '../support/disk-behaviour.js';
 
 async function temporary(t: Test): Promise<string> {

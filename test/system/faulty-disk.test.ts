@@ -1,6 +1,6 @@
 /** The faulty disk, against which the store's promises are tested: here scenes made by hand show that it behaves as its header says. */
 import t from 'tap';
-import type { DiskFile } from '../../src/system/disk.js';
+import type { DiskFile } from '../../src/base/system/disk.js';
 import { diskBehaviour } from '../support/disk-behaviour.js';
 import { type Fault, FaultyDisk, type Operation } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';

@@ -1,9 +1,14 @@
 /** Requests over real sockets: deadlines, TLS, connections that are kept and those that died meanwhile. */
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
-import { DAY_MS } from '../../src/limits.js';
-import { type ConnectOptions, createConnect } from '../../src/system/connect.js';
-import { type HttpAnswer, type HttpRequest, type HttpsOptions, openHttps } from '../../src/system/https.js';
+import { DAY_MS } from '../../src/base/limits.js';
+import { type ConnectOptions, createConnect } from '../../src/base/system/connect.js';
+import {
+  type HttpAnswer,
+  type HttpRequest,
+  type HttpsOptions,
+  openHttps,
+} from '../../src/base/system/https.js';
 import { blackHoles } from '../support/black-holes.js';
 import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';

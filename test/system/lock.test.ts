@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync, renameSync, statSync, writeFileSync
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { systemLock } from '../../src/system/lock.js';
+import { systemLock } from '../../src/base/system/lock.js';
 import { shortDirectory } from '../support/short-directory.js';
 
 t.test('one at a time', async (t) => {

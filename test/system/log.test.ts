@@ -1,6 +1,6 @@
 /** The lines of the log: what a program and a person read, whatever a stranger put into a field. */
 import t from 'tap';
-import { createLog, type LogFields, type LogLevel } from '../../src/system/log.js';
+import { createLog, type LogFields, type LogLevel } from '../../src/base/system/log.js';
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 

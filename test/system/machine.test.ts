@@ -1,6 +1,6 @@
 import { arch, hostname, totalmem } from 'node:os';
 import { test } from 'tap';
-import { machineNames, machineNow } from '../../src/system/machine.js';
+import { machineNames, machineNow } from '../../src/base/system/machine.js';
 import { FakeClock } from '../support/clock.js';
 
 test('the machine of this process', async (t) => {

@@ -2,8 +2,8 @@
 // A process of its own: it measures the memory of buffers.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
-import { MIB } from '../../src/limits.js';
-import { garbageCollector } from '../../src/system/memory.js';
+import { MIB } from '../../src/base/limits.js';
+import { garbageCollector } from '../../src/base/system/memory.js';
 
 /** Resolves when a collector has loaded what its first collection needs. */
 async function loaded(): Promise<void> {

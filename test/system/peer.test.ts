@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { endianness } from 'node:os';
 import t from 'tap';
-import { listenersIn, listenerUids, ownerIn, peerUid } from '../../src/system/peer.js';
+import { listenersIn, listenerUids, ownerIn, peerUid } from '../../src/base/system/peer.js';
 
 t.test('the user at the other end of a real connection', async (t) => {
   for (const [listen, call] of [

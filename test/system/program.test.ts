@@ -1,5 +1,5 @@
 import { test } from 'tap';
-import { outputOf } from '../../src/system/program.js';
+import { outputOf } from '../../src/base/system/program.js';
 
 test('the output of another program, or why there is none, in a sentence', async (t) => {
   t.equal(await outputOf('echo', ['a', 'b']), 'a b\n');

@@ -1,6 +1,6 @@
 /** Bytes from the kernel. */
 import t from 'tap';
-import { openRandom, randomBytes } from '../../src/system/random.js';
+import { openRandom, randomBytes } from '../../src/base/system/random.js';
 
 t.test('random bytes have the asked length, and never repeat', async (t) => {
   const random = openRandom();

@@ -1,8 +1,8 @@
 /** Files without a name, on the real file system. */
 import { readdirSync } from 'node:fs';
 import t from 'tap';
-import { systemDisk } from '../../src/system/disk.js';
-import { openScratch } from '../../src/system/scratch.js';
+import { systemDisk } from '../../src/base/system/disk.js';
+import { openScratch } from '../../src/base/system/scratch.js';
 
 t.test('it keeps what is written, and leaves nothing behind', async (t) => {
   const directory = t.testdir();

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { listenToSignals } from '../../src/system/signals.js';
+import { listenToSignals } from '../../src/base/system/signals.js';
 
 /** A process that ends by throwing. */
 function world(endsWithTerminal = false) {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { connect as tlsConnect } from 'node:tls';
 import { type Test, test } from 'tap';
-import { secureSocket } from '../../src/system/tls-door.js';
+import { secureSocket } from '../../src/base/system/tls-door.js';
 import { makeCertificate } from '../support/certificate.js';
 
 const CA = makeCertificate({ name: 'Test CA' });

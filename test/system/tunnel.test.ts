@@ -1,9 +1,9 @@
 /** Requests through an HTTP proxy: who gets to see what, connections that are kept, and every fault of the proxy. */
 import t from 'tap';
-import { CloudError } from '../../src/cloud/error.js';
-import type { CloudProxy } from '../../src/config/proxy.js';
-import { createConnect } from '../../src/system/connect.js';
-import { type HttpRequest, openHttps } from '../../src/system/https.js';
+import type { CloudProxy } from '../../src/base/config/proxy.js';
+import { CloudError } from '../../src/base/retry/call-error.js';
+import { createConnect } from '../../src/base/system/connect.js';
+import { type HttpRequest, openHttps } from '../../src/base/system/https.js';
 import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';
 import { DEVICE, fakeCloud } from '../support/cloud.js';

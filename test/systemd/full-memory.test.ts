@@ -10,7 +10,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import PostalMime from 'postal-mime';
 import { type Test, test } from 'tap';
-import { DESTINATIONS_MAX, MIB } from '../../src/limits.js';
+import { DESTINATIONS_MAX, MIB } from '../../src/base/limits.js';
 import { DEVICE, type FakeCloud, fakeCloud, KEY } from '../support/cloud.js';
 import type { DaemonProcess } from '../support/daemon.js';
 import { BOUNDARY, bodyOf } from '../support/form.js';

@@ -15,7 +15,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { MIB } from '../../src/limits.js';
+import { MIB } from '../../src/base/limits.js';
 import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
 
 const V1 = '/sys/fs/cgroup/memory';

@@ -9,7 +9,7 @@ import { builtinModules } from 'node:module';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { type Test, test } from 'tap';
-import { MIB } from '../../src/limits.js';
+import { MIB } from '../../src/base/limits.js';
 import { startIn } from '../support/daemon.js';
 
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));

@@ -2,10 +2,10 @@
  * What a report tells of the device without the daemon: machine, files, journal.
  */
 import { join } from 'node:path';
-import type { Environment } from '../../config/types.js';
-import { namedStateDirectory } from '../../config.js';
-import { wordsOf } from '../../errors.js';
-import { bytesInWords, counted, span } from '../../sizes.js';
+import { namedStateDirectory } from '../../base/config/config.js';
+import type { Environment } from '../../base/config/types.js';
+import { wordsOf } from '../../base/errors.js';
+import { bytesInWords, counted, span } from '../../base/sizes.js';
 import type { CommandContext } from '../command.js';
 import { columns } from '../words.js';
 import type { StandIns } from './stand-ins.js';

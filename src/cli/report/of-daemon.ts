@@ -1,10 +1,11 @@
 /**
  * What the running daemon tells for a report.
  */
-import type { Destination } from '../../destinations/destination.js';
-import { LIST_LIMIT_MAX } from '../../limits.js';
-import { counted, span } from '../../sizes.js';
-import { type DaemonState, headline, stateLines } from '../../state-lines.js';
+
+import { LIST_LIMIT_MAX } from '../../base/limits.js';
+import { counted, span } from '../../base/sizes.js';
+import { type DaemonState, headline, stateLines } from '../../base/state-lines.js';
+import type { Destination } from '../../mail/book/destination.js';
 import type { Call } from '../client.js';
 import { CommandError } from '../command.js';
 import type { ShownMessage } from '../listing.js';

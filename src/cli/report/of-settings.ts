@@ -1,10 +1,10 @@
 /**
  * The settings in a report, and what their secrets are.
  */
-import { allWarnings } from '../../config/advice.js';
-import { ROWS, SECRET_BY_KEY } from '../../config/settings.js';
-import type { Environment, ReadText } from '../../config/types.js';
-import { describeConfig, namedStateDirectory, type ParsedConfig } from '../../config.js';
+import { allWarnings } from '../../base/config/advice.js';
+import { describeConfig, namedStateDirectory, type ParsedConfig } from '../../base/config/config.js';
+import { ROWS, SECRET_BY_KEY } from '../../base/config/settings.js';
+import type { Environment, ReadText } from '../../base/config/types.js';
 import type { CommandContext } from '../command.js';
 import { StandIns } from './stand-ins.js';
 

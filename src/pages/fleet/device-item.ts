@@ -1,7 +1,7 @@
 /**
  * One device of the list: it opens to whom the cloud would tell.
  */
-import { oneLine } from '../../text.js';
+import { oneLine } from '../../base/text.js';
 import { type Answered, Refusal } from '../calls.js';
 import { factList, html, show } from '../dom.js';
 import { type Live, wordsOf } from '../live.js';

@@ -1,8 +1,8 @@
 /**
  * Which devices the page asks for, and what it says of them. Pure.
  */
-import { counted } from '../../sizes.js';
-import { isRelayDown } from '../../views.js';
+import { counted } from '../../base/sizes.js';
+import { isRelayDown } from '../../base/views.js';
 
 /** A device, as `GET /devices` tells it. */
 export interface FleetDevice {

@@ -1,7 +1,7 @@
 /**
  * The program of the operator's page (GET / of the reference cloud): lists the devices again and again.
  */
-import { counted } from '../../sizes.js';
+import { counted } from '../../base/sizes.js';
 import type { Ask } from '../calls.js';
 import { byId, html, showList } from '../dom.js';
 import { keepFresh } from '../live.js';

@@ -2,7 +2,7 @@
  * The program of the inbox of `fieldpost dev`: shows what was caught as it arrives. The fragment of the address names the
  * open message.
  */
-import { bytesInWords, counted } from '../../sizes.js';
+import { bytesInWords, counted } from '../../base/sizes.js';
 import type { Ask } from '../calls.js';
 import { byId, html, showList } from '../dom.js';
 import { keepFresh } from '../live.js';

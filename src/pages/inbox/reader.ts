@@ -1,7 +1,7 @@
 /**
  * The open message: who, to whom, when, its files, and its views (HTML, text, headers).
  */
-import { bytesInWords } from '../../sizes.js';
+import { bytesInWords } from '../../base/sizes.js';
 import { Refusal } from '../calls.js';
 import { byId, factList, html } from '../dom.js';
 import { type Live, wordsOf } from '../live.js';

@@ -1,7 +1,7 @@
 /**
  * The dialog that adds or changes a person of the address book. The daemon judges the fields, and its words stand at each.
  */
-import { LANGS } from '../../destinations/langs.js';
+import { LANGS } from '../../base/langs.js';
 import { Refusal } from '../calls.js';
 import { byId, html } from '../dom.js';
 import { type FieldFault, faultOf } from '../faults.js';

@@ -1,7 +1,7 @@
 /**
  * The timeline of the link: a bar for each state, told on hover and with the arrow keys.
  */
-import { span } from '../../sizes.js';
+import { span } from '../../base/sizes.js';
 import { byId, html, show, svg } from '../dom.js';
 import { exactTime } from '../times.js';
 import { type Bar, barsOf, type PastState, type PresentState } from './timeline.js';

@@ -2,8 +2,8 @@
  * The messages, newest first: a filter, pages, and for each what became of it and what can be done.
  */
 
-import { bytesInWords, counted } from '../../sizes.js';
-import { STATUSES } from '../../views.js';
+import { bytesInWords, counted } from '../../base/sizes.js';
+import { STATUSES } from '../../base/views.js';
 import type { Ask } from '../calls.js';
 import { byId, factList, html, showList } from '../dom.js';
 import type { Live } from '../live.js';

@@ -1,8 +1,8 @@
 /**
  * The queue: how deep it was since the page was opened, and the buttons that stop and start delivery.
  */
-import { counted, span } from '../../sizes.js';
-import type { DaemonState } from '../../state-lines.js';
+import { counted, span } from '../../base/sizes.js';
+import type { DaemonState } from '../../base/state-lines.js';
 import { byId, html, show, svg } from '../dom.js';
 import type { Live } from '../live.js';
 import { pointsOf, type Sample, withSample } from './samples.js';

@@ -1,8 +1,8 @@
 /**
  * How much of the room is used: of messages, of the disk budget, of memory.
  */
-import { bytesInWords } from '../../sizes.js';
-import type { DaemonState } from '../../state-lines.js';
+import { bytesInWords } from '../../base/sizes.js';
+import type { DaemonState } from '../../base/state-lines.js';
 import { byId, html, show } from '../dom.js';
 
 /** The part of the page about storage. */

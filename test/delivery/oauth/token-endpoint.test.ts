@@ -1,10 +1,10 @@
 /** One call of a token endpoint over real sockets: what is asked, what is understood, and every fault in words. */
 import t from 'tap';
-import { requestToken, type TokenRequest } from '../../../src/delivery/oauth/token-endpoint.js';
-import { TokenError } from '../../../src/delivery/oauth/token-source.js';
-import { TOKEN_CHARS_MAX, TOKEN_TIMEOUT_MS } from '../../../src/mail-limits.js';
-import { createConnect } from '../../../src/system/connect.js';
-import { openHttps } from '../../../src/system/https.js';
+import { createConnect } from '../../../src/base/system/connect.js';
+import { openHttps } from '../../../src/base/system/https.js';
+import { requestToken, type TokenRequest } from '../../../src/mail/delivery/oauth/token-endpoint.js';
+import { TokenError } from '../../../src/mail/delivery/oauth/token-source.js';
+import { TOKEN_CHARS_MAX, TOKEN_TIMEOUT_MS } from '../../../src/mail/mail-limits.js';
 import { makeCertificate } from '../../support/certificate.js';
 import { FakeClock } from '../../support/clock.js';
 import { until } from '../../support/delivery.js';

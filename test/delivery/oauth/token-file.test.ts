@@ -3,9 +3,9 @@ import { execFileSync } from 'node:child_process';
 import { renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { TokenFile } from '../../../src/delivery/oauth/token-file.js';
-import { TOKEN_CHARS_MAX } from '../../../src/mail-limits.js';
-import { systemDisk } from '../../../src/system/disk.js';
+import { systemDisk } from '../../../src/base/system/disk.js';
+import { TokenFile } from '../../../src/mail/delivery/oauth/token-file.js';
+import { TOKEN_CHARS_MAX } from '../../../src/mail/mail-limits.js';
 
 t.test('the file is read anew for each session, through links, and without blanks around', async (t) => {
   const directory = t.testdir({ first: 'one\n', second: ' two\r\n' });

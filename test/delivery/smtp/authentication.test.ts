@@ -2,10 +2,10 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import t from 'tap';
-import type { Ending } from '../../../src/delivery/smtp/reply.js';
-import { type Session, SessionError } from '../../../src/delivery/smtp/session.js';
-import { openSession } from '../../../src/delivery/smtp/smtp-session.js';
-import { createConnect } from '../../../src/system/connect.js';
+import { createConnect } from '../../../src/base/system/connect.js';
+import type { Ending } from '../../../src/mail/delivery/smtp/reply.js';
+import { type Session, SessionError } from '../../../src/mail/delivery/smtp/session.js';
+import { openSession } from '../../../src/mail/delivery/smtp/smtp-session.js';
 import { FakeClock } from '../../support/clock.js';
 import { type FakeRelay, fakeRelay, type Script } from '../../support/relay.js';
 

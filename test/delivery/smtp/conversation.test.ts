@@ -3,12 +3,12 @@
 import { readdirSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Test, test } from 'tap';
-import type { Ending, Phase } from '../../../src/delivery/smtp/reply.js';
-import { type Session, SessionError } from '../../../src/delivery/smtp/session.js';
-import { openSession } from '../../../src/delivery/smtp/smtp-session.js';
-import { FINAL_DOT_TIMEOUT_MS, KIB, REPLY_BYTES_MAX } from '../../../src/limits.js';
-import { type Address, parseAddress } from '../../../src/message/address.js';
-import { createConnect } from '../../../src/system/connect.js';
+import { FINAL_DOT_TIMEOUT_MS, KIB, REPLY_BYTES_MAX } from '../../../src/base/limits.js';
+import { createConnect } from '../../../src/base/system/connect.js';
+import type { Ending, Phase } from '../../../src/mail/delivery/smtp/reply.js';
+import { type Session, SessionError } from '../../../src/mail/delivery/smtp/session.js';
+import { openSession } from '../../../src/mail/delivery/smtp/smtp-session.js';
+import { type Address, parseAddress } from '../../../src/mail/message/address.js';
 import { FakeClock, settled } from '../../support/clock.js';
 import { type Answer, type FakeRelay, fakeRelay, type Script } from '../../support/relay.js';
 

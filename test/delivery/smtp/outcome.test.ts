@@ -1,6 +1,6 @@
 import t from 'tap';
-import { outcomeOf, reasonOf } from '../../../src/delivery/smtp/outcome.js';
-import type { Ending, Phase, Trouble } from '../../../src/delivery/smtp/reply.js';
+import { outcomeOf, reasonOf } from '../../../src/mail/delivery/smtp/outcome.js';
+import type { Ending, Phase, Trouble } from '../../../src/mail/delivery/smtp/reply.js';
 
 const PHASES: Phase[] = [
   ...(['resolve', 'connect', 'tls', 'greeting', 'ehlo', 'starttls', 'auth'] as const),

@@ -1,7 +1,7 @@
 /** Which waits between replies end pipelining, and which do not. */
 import { test } from 'tap';
-import { Pipelining } from '../../../src/delivery/smtp/pipelining.js';
-import { STALL_MS, STALLED_WRITES_MAX, TRICKLE_MS } from '../../../src/limits.js';
+import { STALL_MS, STALLED_WRITES_MAX, TRICKLE_MS } from '../../../src/base/limits.js';
+import { Pipelining } from '../../../src/mail/delivery/smtp/pipelining.js';
 
 /** The waits before the replies to one write: from the write to the first, from that to the second, … */
 type Waits = readonly number[];

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { outcomeOf } from '../../../src/delivery/smtp/outcome.js';
-import { meaningOf, subjectOf } from '../../../src/delivery/smtp/refusal.js';
-import { type Phase, parseReply } from '../../../src/delivery/smtp/reply.js';
+import { outcomeOf } from '../../../src/mail/delivery/smtp/outcome.js';
+import { meaningOf, subjectOf } from '../../../src/mail/delivery/smtp/refusal.js';
+import { type Phase, parseReply } from '../../../src/mail/delivery/smtp/reply.js';
 
 function reply(text: string) {
   const parsed = parseReply(text.split('\n'));

@@ -1,7 +1,7 @@
 import t from 'tap';
-import { SessionLine } from '../../../src/delivery/smtp/session-line.js';
-import { SESSION_IDLE_MS } from '../../../src/limits.js';
-import type { Address } from '../../../src/message/address.js';
+import { SESSION_IDLE_MS } from '../../../src/base/limits.js';
+import { SessionLine } from '../../../src/mail/delivery/smtp/session-line.js';
+import type { Address } from '../../../src/mail/message/address.js';
 import { FakeClock } from '../../support/clock.js';
 import { FakeRelays, RELAY, reply, SPARE, TAKEN, trouble } from '../../support/delivery.js';
 

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { SmtpTransport } from '../../../src/delivery/smtp/smtp-transport.js';
-import { FieldpostError } from '../../../src/errors.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/limits.js';
-import type { Address } from '../../../src/message/address.js';
+import { FieldpostError } from '../../../src/base/errors.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/base/limits.js';
+import { SmtpTransport } from '../../../src/mail/delivery/smtp/smtp-transport.js';
+import type { Address } from '../../../src/mail/message/address.js';
 import { FakeClock } from '../../support/clock.js';
 import {
   bench,

@@ -1,0 +1,112 @@
+/**
+ * The calls of the cloud's contract, which devices make.
+ */
+import { type Fault, FieldpostError } from '../base/errors.js';
+import { readJson } from '../base/http/body.js';
+import { sendTagged } from '../base/http/etag.js';
+import type { Exchange } from '../base/http/exchange.js';
+import { firstAsJson } from '../base/http/page.js';
+import type { RefusedTotals } from '../base/http/problem.js';
+import type { JsonObject } from '../base/json.js';
+import { CLOUD_ANSWER_BYTES_MAX, CLOUD_BODY_BYTES_MAX, DAY_MS } from '../base/limits.js';
+import type { Clock } from '../base/system/clock.js';
+import type { Outcomes } from '../base/views.js';
+import type { Store } from '../mail/store/store.js';
+import type { AcceptedMessages } from './accepted.js';
+import type { Devices } from './devices.js';
+import { type Document, misunderstood } from './document.js';
+import type { FleetDocuments, FleetWatch, Report } from './fleet-store.js';
+import type { Outbox } from './outbox.js';
+import { SAID, type Said } from './presence.js';
+import { statusOf } from './status.js';
+
+/** The parts of the cloud that the calls use. */
+export interface CloudParts {
+  readonly documents: FleetDocuments;
+  readonly watch: FleetWatch;
+  readonly devices: Devices;
+  readonly outbox: Outbox;
+  readonly clock: Clock;
+  /** The heartbeat interval that devices are asked to keep. */
+  readonly heartbeatMs: number;
+  readonly maxDocumentBytes: number;
+  /** Throws unavailable while the store of the fleet cannot be reached. */
+  readonly assertServing: () => void;
+  readonly accepted: AcceptedMessages;
+  /** False: any key opens every call. */
+  readonly hasKeys: boolean;
+  /** The messages to people. */
+  readonly store: Store;
+  readonly minFreeBytes: number;
+  /** Of the delivery of those messages. */
+  readonly outcomes: () => Outcomes;
+  readonly version: string;
+  /** Calls that were refused. */
+  readonly refused: RefusedTotals;
+  /** Since the start. */
+  readonly totals: { heartbeats: number };
+}
+
+/** `PUT /devices/{id}/heartbeat` */
+export async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
+  const { id } = exchange;
+  const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX, null);
+  const report = parseReport((body ?? {}) as JsonObject);
+  parts.devices.admit(id);
+  await parts.watch.heard(id, report);
+  parts.totals.heartbeats++;
+  const etag = parts.documents.about(id)?.etag;
+  exchange.json(200, {
+    ...(etag !== undefined && { destinations: etag }),
+    heartbeatMs: parts.heartbeatMs,
+    // Time from a wrong clock would confirm a wrong clock of the device.
+    ...(parts.clock.trust() !== 'wrong' && { serverTime: new Date(parts.clock.wallMs()).toISOString() }),
+  });
+}
+
+/** A longer boot id is ignored. */
+export const BOOT_ID_CHARS_MAX = 64;
+
+function parseReport(body: JsonObject): Report {
+  const { state, intervalMs, bootId, uptimeMs } = body;
+  const everyMs = intervalMs ?? 0;
+  const faults: Fault[] = [];
+  if (!SAID.includes(state as Said))
+    faults.push({ pointer: '/state', detail: `must be one of ${SAID.join(', ')}` });
+  if (!Number.isInteger(everyMs) || (everyMs as number) < 0 || (everyMs as number) > DAY_MS) {
+    faults.push({ pointer: '/intervalMs', detail: `must be a whole number of milliseconds up to ${DAY_MS}` });
+  }
+  if (faults.length > 0)
+    throw new FieldpostError('invalid', 'The heartbeat is not valid; see errors', { faults });
+  const isTimed =
+    typeof bootId === 'string' && bootId.length <= BOOT_ID_CHARS_MAX && typeof uptimeMs === 'number';
+  const sent = isTimed ? { bootId, uptimeMs } : null;
+  return { said: state as Said, everyMs: everyMs as number, sent, status: statusOf(body) };
+}
+
+/** `GET /devices/{id}/destinations` */
+export async function getDestinations(exchange: Exchange, { documents }: CloudParts): Promise<void> {
+  const stored = await documents.read(exchange.id);
+  if (stored === null) throw new FieldpostError('not-found', 'No document is stored for this device');
+  sendTagged(exchange, stored.text, stored.etag);
+}
+
+/** `PUT /devices/{id}/destinations` */
+export async function putDestinations(
+  exchange: Exchange,
+  { documents, devices, maxDocumentBytes }: CloudParts,
+): Promise<void> {
+  const body = await readJson(exchange, maxDocumentBytes);
+  devices.admit(exchange.id);
+  const ETag = await documents.put(exchange.id, body, exchange.req.headers);
+  const faults = firstAsJson(misunderstood(body as Document), CLOUD_ANSWER_BYTES_MAX);
+  if (faults.length === 0) exchange.nothing(204, { ETag });
+  else exchange.send(200, 'application/json', `{"misunderstood":[${faults.join()}]}`, { ETag });
+}
+
+/** `POST /devices/{id}/messages` */
+export async function postMessage(exchange: Exchange, { outbox }: CloudParts): Promise<void> {
+  const key = exchange.req.headers['idempotency-key'];
+  const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX, null);
+  exchange.json(202, { id: await outbox.take(exchange.id, key, body) });
+}

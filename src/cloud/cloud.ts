@@ -1,0 +1,284 @@
+/**
+ * The composition root of the reference cloud (`fieldpost cloud`, and within `fieldpost dev`): builds everything,
+ * starts it in order and stops it in reverse. Its files are in `cloud/` below the state directory:
+ *
+ *   documents/<device id>.json   the destinations documents
+ *   keys.json                    the digests of the keys that the operator made by a call
+ *   presence.json                the presence of the devices, and the news that people have not been told yet
+ *   relay-token.json             the refresh token that followed the one of the settings
+ *   outbox/                      the store of messages to people, and the lock of the directory
+ */
+import { join } from 'node:path';
+import { changesBetween } from '../base/config/changes.js';
+import { addressOf } from '../base/config/endpoints.js';
+import type { Config } from '../base/config/settings.js';
+import type { ListenConfig } from '../base/config/types.js';
+import { FieldpostError } from '../base/errors.js';
+import { createHttp, type Http } from '../base/http/http.js';
+import { RefusedTotals } from '../base/http/problem.js';
+import { inOrder } from '../base/in-order.js';
+import {
+  CLOUD_DEVICES_MAX,
+  CLOUD_DOCUMENT_BYTES_MAX,
+  CLOUD_KEYS_AGE_MS,
+  CLOUD_KEYS_MAX,
+  FLEET_DEVICES_MAX,
+  STOP_REQUESTS_MS,
+} from '../base/limits.js';
+import { openListeners } from '../base/system/listen.js';
+import type { Daemon } from '../device/daemon.js';
+import { Delivery } from '../mail/delivery/delivery.js';
+import type { Draft } from '../mail/message/message.js';
+import type { SendShort } from '../mail/message/short.js';
+import { tokenSources } from '../mail/relay-tokens.js';
+import { openStore } from '../mail/store/journaled-store.js';
+import type { KeyedContent, Store } from '../mail/store/store.js';
+import { storeOptions } from '../mail/store-options.js';
+import type { System } from '../mail/system.js';
+import { AcceptedMessages } from './accepted.js';
+import { type CheckKey, createKeyCheck, OPERATOR } from './access.js';
+import type { CloudParts } from './calls.js';
+import { Devices } from './devices.js';
+import type { Etcd } from './etcd/etcd.js';
+import type { FileFleetOptions } from './file-fleet.js';
+import type { FleetStore } from './fleet-store.js';
+import { Outbox } from './outbox.js';
+import { People } from './people.js';
+import { CLOUD_ROUTES } from './routes.js';
+import { Teller } from './teller.js';
+import { createWebhook } from './webhook.js';
+
+/** Heartbeats within a delay: two of them can be lost before people are told. */
+const HEARTBEATS_PER_DELAY = 3;
+
+/** A running cloud. */
+export interface Cloud {
+  /** The addresses it listens on; port 0 is replaced by the assigned port. */
+  readonly addresses: readonly ListenConfig[];
+  /** Follows the keys and the log level of a new configuration. */
+  readonly reload: Daemon['reload'];
+  /** Ends requests under way, within STOP_REQUESTS_MS. Resolves when everything is on the disk. */
+  stop(): Promise<void>;
+}
+
+const KEYLESS =
+  'any key opens every call of this machine, and of a proxy that does not tell of itself: set FIELDPOST_CLOUD_SERVER_KEYS_FILE';
+
+/**
+ * Starts the cloud. Resolves when it answers devices. Rejects with FieldpostError (`already-running`, `unavailable`) or
+ * the disk's error, with nothing left running. `shortWay` sends SMS, phone and push messages in place of the webhook.
+ */
+export async function createCloud(config: Config, system: System, shortWay?: SendShort): Promise<Cloud> {
+  // Not in `dev`, which has a short way.
+  if (config.cloudServerKeys === null && shortWay === undefined)
+    system.log.warn('configuration', { warning: KEYLESS });
+  const store = await openStore({
+    ...storeOptions(config, system),
+    directory: join(directoryOf(config), 'outbox'),
+    keyAgeMs: CLOUD_KEYS_AGE_MS,
+    keysMax: CLOUD_KEYS_MAX,
+    // After a power cut no person must get a notification twice.
+    outcomes: 'synced',
+  });
+  let parts: Parts | null = null;
+  try {
+    parts = await build(config, system, store, shortWay);
+    return await start(parts);
+  } catch (error) {
+    // It follows etcd already.
+    await parts?.fleet.stop().catch(() => undefined);
+    await store.close();
+    throw error;
+  }
+}
+
+/** The present keys file and the check of keys. A reload replaces both. */
+interface Access {
+  keysFile: Config['cloudServerKeys'];
+  check: CheckKey;
+}
+
+/** All parts, built but not started. */
+interface Parts {
+  readonly config: Config;
+  readonly system: System;
+  readonly store: Store;
+  readonly webhook: Awaited<ReturnType<typeof openWebhook>>;
+  readonly delivery: Delivery;
+  readonly fleet: FleetStore;
+  readonly access: Access;
+  readonly http: Http;
+}
+
+/** Builds each part from those before it. */
+async function build(config: Config, system: System, store: Store, shortWay?: SendShort): Promise<Parts> {
+  const { clock, log } = system;
+  const webhook = shortWay ? null : await openWebhook(config, system);
+  const send = shortWay ?? webhook?.send;
+  // Without a webhook no message is accepted. Messages accepted earlier expire.
+  const short = send === undefined ? null : { send, isOnline: () => true };
+  const openTokens = tokenSources(system, directoryOf(config));
+  const delivery = new Delivery({ store, config, ...system, openTokens, short, recordsEach: true });
+  const nudge = () => delivery.nudge();
+  const ways = { takesMail: config.relays.length > 0, takesShort: short !== null };
+  const texts = { timeZone: config.cloudServerTimeZone, publicUrl: config.cloudServerPublicUrl };
+  const accepted = new AcceptedMessages({ store, maxQueue: config.maxQueue, nudge, ...ways });
+  const people = new People();
+  const fleet: FleetStore = await openFleet(config, system, {
+    people,
+    accept: (...message) => accepted.accept(...message),
+    tell: (batch, isClosed) => teller.tell(batch, isClosed),
+  });
+  const { documents, watch, keys } = fleet;
+  const toPeople = {
+    accept(draft: Draft, keyed: KeyedContent) {
+      // Another instance tells people now, and would tell them the same.
+      if (!fleet.mayTell()) throw new FieldpostError('unavailable', 'another instance tells people now');
+      return accepted.accept(draft, keyed);
+    },
+    recall: (key: string) => store.recall(key),
+    mayTakeMore: () => fleet.mayTell() && accepted.mayTakeMore,
+  };
+  const teller: Teller = new Teller({ store: toPeople, documents, people, texts, ...ways, log });
+  const outbox = new Outbox({
+    takeMessage: (...message) => fleet.takeMessage(...message),
+    ...ways,
+    ...{ hourlyLimit: config.cloudServerHourlyLimit, clock, log },
+  });
+  const isFleet = config.cloudServerStore !== null;
+  const devicesMax = isFleet ? FLEET_DEVICES_MAX : CLOUD_DEVICES_MAX;
+  const access = accessWith(config, keys);
+  const keysFile = () => access.keysFile;
+  const devices = new Devices({ watch, documents, keys, keysFile, clock, log, devicesMax });
+  const calls = {
+    ...{ documents, watch, devices, outbox, clock, store },
+    heartbeatMs: Math.floor(config.cloudServerDelayMs / HEARTBEATS_PER_DELAY),
+    maxDocumentBytes: isFleet ? Math.min(config.maxBodyBytes, CLOUD_DOCUMENT_BYTES_MAX) : config.maxBodyBytes,
+    hasKeys: config.cloudServerKeys !== null,
+    assertServing: () => fleet.assertServing(),
+    accepted,
+    minFreeBytes: config.minFreeBytes,
+    outcomes: () => delivery.outcomes,
+    version: system.version,
+    refused: new RefusedTotals(),
+    totals: { heartbeats: 0 },
+  };
+  const http = createCloudHttp(calls, access, system);
+  return { config, system, store, webhook, delivery, fleet, access, http };
+}
+
+function accessWith({ cloudServerKeys }: Config, made: FleetStore['keys']): Access {
+  return { keysFile: cloudServerKeys, check: createKeyCheck(cloudServerKeys, made) };
+}
+
+/** What a store of the fleet hands over to this instance. */
+type Handing = Pick<FileFleetOptions, 'people' | 'accept' | 'tell'>;
+
+/** Opens the store that the settings name. The code of the other one is not loaded. */
+async function openFleet(config: Config, system: System, handing: Handing): Promise<FleetStore> {
+  const delays = { delayMs: config.cloudServerDelayMs, stopDelayMs: config.cloudServerStopDelayMs };
+  if (config.cloudServerStore === null) {
+    const { openFileFleet } = await import('./file-fleet.js');
+    return await openFileFleet({ ...handing, system, directory: directoryOf(config), delays });
+  }
+  const { openEtcdFleet } = await import('./etcd/etcd-fleet.js');
+  return await openEtcdFleet({
+    ...system,
+    ...handing,
+    delays,
+    etcd: await connectEtcd(config, system),
+    hostname: system.hostname(),
+  });
+}
+
+/** A client of the etcd of the settings. It connects with the first request. */
+async function connectEtcd(config: Config, system: System): Promise<Etcd> {
+  const { cloudServerStore, cloudServerStoreCert: cert, cloudServerStoreKey: key } = config;
+  const { cloudServerStoreUser: name, cloudServerStorePassword: password } = config;
+  const { clock, connect } = system;
+  const { createEtcd } = await import('./etcd/client.js');
+  const { prefixed } = await import('./etcd/prefixed.js');
+  const openHttps = system.openHttps ?? (await import('../base/system/https.js')).openHttps;
+  const clientCertificate = cert !== null && key !== null ? { cert, key } : null;
+  const etcd = createEtcd({
+    endpoints: cloudServerStore?.endpoints ?? [],
+    https: openHttps({ ca: config.cloudServerStoreCa, clientCertificate, clock, connect }),
+    user: name !== null && password !== null ? { name, password } : null,
+    clock,
+  });
+  return prefixed(etcd, config.cloudServerStorePrefix);
+}
+
+async function start(parts: Parts): Promise<Cloud> {
+  const { config, system, store, webhook, delivery, fleet, access, http } = parts;
+  const { log } = system;
+  const open = system.openListeners ?? openListeners;
+  const listeners = await open(
+    config.cloudServerListen,
+    ({ kind }) => http.makeServer(kind),
+    [],
+    'FIELDPOST_CLOUD_SERVER_LISTEN',
+    system,
+  );
+  delivery.start();
+  await fleet.start();
+  const { keys } = fleet;
+  const { cloudServerKeys: ofFile } = config;
+  const known = ofFile && new Set([...ofFile.keys(), ...keys.ids].filter((name) => name !== OPERATOR)).size;
+  log.info('cloud ready', { listen: listeners.addresses.map(addressOf).join(','), devices: known });
+  let held = config;
+  return {
+    addresses: listeners.addresses,
+    async reload(next) {
+      // The first keys, and the removal of all, change who can call at all: that needs a restart.
+      const keysFollow = (held.cloudServerKeys === null) === (next.cloudServerKeys === null);
+      const { values, taken, waiting } = changesBetween(held, next, (member) =>
+        member === 'logLevel' || (member === 'cloudServerKeys' && keysFollow) ? 'live' : 'restart',
+      );
+      held = { ...held, ...values };
+      Object.assign(access, accessWith(held, keys));
+      return { taken, waiting };
+    },
+    stop: () =>
+      inOrder(log.error, [
+        async () => log.info('cloud stopping'),
+        async () => void (await Promise.all([listeners.close(), http.stop(STOP_REQUESTS_MS)])),
+        () => fleet.stop(),
+        () => delivery.stop(),
+        async () => webhook?.close(),
+        () => store.close(),
+        async () => log.info('cloud stopped'),
+      ]),
+  };
+}
+
+function directoryOf({ stateDir }: Config): string {
+  return join(stateDir, 'cloud');
+}
+
+/** Null without a webhook; then its modules are not loaded. */
+async function openWebhook(
+  { cloudServerWebhook: url, cloudServerWebhookAuth: webhookAuth }: Config,
+  { clock, connect }: System,
+) {
+  if (url === null) return null;
+  const { openHttps } = await import('../base/system/https.js');
+  const https = openHttps({ ca: null, clientCertificate: null, clock, connect });
+  return {
+    send: createWebhook({ url, authorization: webhookAuth, send: https.send, clock }),
+    close: () => https.close(),
+  };
+}
+
+function createCloudHttp(parts: CloudParts, access: Access, system: System) {
+  return createHttp({
+    ...system,
+    routes: CLOUD_ROUTES,
+    guard: (exchange, route) => {
+      if (route?.for === 'device') access.check(exchange, exchange.id);
+      if (route?.for === 'operator') access.check(exchange, null);
+    },
+    handle: (route, exchange) => route.handle(exchange, parts),
+    refused: (_exchange, code) => parts.refused.count(code),
+  });
+}

@@ -1,0 +1,153 @@
+/**
+ * The destinations documents of all devices, each in a file of its own: `documents/<device id>.json`.
+ */
+import { join } from 'node:path';
+import { busyOf, FieldpostError, wordsOf } from '../base/errors.js';
+import { type Conditions, checkPrecondition, etagOf } from '../base/http/etag.js';
+import { isJsonObject } from '../base/json.js';
+import { CLOUD_DOCUMENTS_CHARS_MAX } from '../base/limits.js';
+import type { Disk } from '../base/system/disk.js';
+import type { Log, LogFields } from '../base/system/log.js';
+import { Turns } from '../base/turns.js';
+import { readSealed, writeSealed } from '../mail/store/sealed.js';
+import { type Document, isDocument, nameOf, parseDocument, peopleOf } from './document.js';
+import type { AboutDocument, FleetDocuments, StoredDocument } from './fleet-store.js';
+import type { People } from './people.js';
+
+/** A document in memory. */
+interface Held extends StoredDocument, Pick<AboutDocument, 'name'> {
+  /** Counts its PUTs. */
+  readonly revision: number;
+}
+
+const FILE = /^(.+)\.json$/;
+
+/** All documents, in memory and on the disk. */
+export class Documents implements FleetDocuments {
+  readonly #disk: Disk;
+  readonly #directory: string;
+  readonly #people: Pick<People, 'set'>;
+  readonly #stored = new Map<string, Held>();
+  /** Characters of all documents together. */
+  #chars = 0;
+  /** Writes under way, by device: one device does not wait for another. */
+  readonly #writes = new Map<string, Turns>();
+
+  /** Reads all documents in `directory`; makes it if it is missing. Tells `people` whom each document names. */
+  static async open(
+    disk: Disk,
+    directory: string,
+    log: Log,
+    people: Pick<People, 'set'>,
+  ): Promise<Documents> {
+    const documents = new Documents(disk, directory, people);
+    await disk.makeDirectory(directory);
+    const tell = (paths: LogFields) => log.error('cloud file damaged', paths);
+    for (const name of await disk.list(directory)) {
+      const id = FILE.exec(name)?.[1];
+      if (id === undefined) continue;
+      const held = await readSealed(disk, join(directory, name), heldIn, tell);
+      if (held !== null) documents.#keep(id, held);
+    }
+    return documents;
+  }
+
+  private constructor(disk: Disk, directory: string, people: Pick<People, 'set'>) {
+    this.#people = people;
+    this.#disk = disk;
+    this.#directory = directory;
+  }
+
+  /** The devices with a document. */
+  get ids(): Iterable<string> {
+    return this.#stored.keys();
+  }
+
+  about(id: string): AboutDocument | null {
+    const held = this.#stored.get(id);
+    if (held === undefined) return null;
+    const { etag, name, document } = held;
+    return { etag, name, destinations: document.destinations.length };
+  }
+
+  async read(id: string): Promise<StoredDocument | null> {
+    return this.#stored.get(id) ?? null;
+  }
+
+  /** Throws busy, too. After storage-failed a restart finds the old document or the new one. */
+  async put(id: string, body: unknown, conditions: Conditions): Promise<string> {
+    const document = parseDocument(body);
+    return await this.#inTurn(id, () => this.#replace(id, document, conditions));
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#inTurn(id, async () => {
+      if (!this.#stored.has(id)) return;
+      await orStorageFailed('removed', async () => {
+        await this.#disk.remove(this.#pathOf(id));
+        await this.#disk.syncDirectory(this.#directory);
+      });
+      this.#keep(id, null);
+    });
+  }
+
+  /** Runs the writes of one device one after another. */
+  async #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
+    const writes = this.#writes.get(id) ?? new Turns();
+    this.#writes.set(id, writes);
+    try {
+      return await writes.do(work);
+    } finally {
+      if (writes.isFree) this.#writes.delete(id);
+    }
+  }
+
+  async #replace(id: string, document: Document, conditions: Conditions): Promise<string> {
+    const replaced = this.#stored.get(id);
+    checkPrecondition(conditions, replaced?.etag ?? null, true);
+    const kept: Kept = { revision: (replaced?.revision ?? 0) + 1, document };
+    const stored = read(kept);
+    if (this.#chars - (replaced?.text.length ?? 0) + stored.text.length > CLOUD_DOCUMENTS_CHARS_MAX) {
+      throw new FieldpostError('storage-full', 'The documents of all devices together would be too large');
+    }
+    await orStorageFailed('stored', () => writeSealed(this.#disk, this.#pathOf(id), kept));
+    this.#keep(id, stored);
+    return stored.etag;
+  }
+
+  #keep(id: string, stored: Held | null): void {
+    this.#chars += (stored?.text.length ?? 0) - (this.#stored.get(id)?.text.length ?? 0);
+    if (stored === null) this.#stored.delete(id);
+    else this.#stored.set(id, stored);
+    this.#people.set(id, stored && peopleOf(stored.document));
+  }
+
+  #pathOf(id: string): string {
+    return join(this.#directory, `${id}.json`);
+  }
+}
+
+/** Turns a failure of the disk into busy or storage-failed. */
+async function orStorageFailed(what: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    const words = `The document cannot be ${what}: ${wordsOf(error)}`;
+    throw busyOf(error) ?? new FieldpostError('storage-failed', words, { cause: error });
+  }
+}
+
+/** The content of the file. */
+type Kept = Pick<Held, 'revision' | 'document'>;
+
+/** The document in the file's value; null if it has another shape. */
+function heldIn(value: unknown): Held | null {
+  const { revision, document } = isJsonObject(value) ? value : {};
+  return typeof revision === 'number' && isDocument(document) ? read({ revision, document }) : null;
+}
+
+/** The revision makes the ETag of every PUT new, so a PUT with an older ETag fails. After a removal it is 1 again. */
+function read({ revision, document }: Kept): Held {
+  const text = JSON.stringify(document);
+  return { revision, document, text, name: nameOf(document), etag: etagOf(`${revision} ${text}`) };
+}

@@ -1,0 +1,145 @@
+/**
+ * The messages of devices in etcd: from the device's call until an instance has accepted them for delivery. Any instance may
+ * take a repeated call, so etcd keeps the hash of each message that was taken.
+ */
+import { createHash } from 'node:crypto';
+import { FieldpostError } from '../../base/errors.js';
+import { shapeOf } from '../../base/json.js';
+import {
+  CLOUD_KEYS_AGE_MS,
+  DAY_MS,
+  FLEET_MESSAGES_MAX,
+  OUTBOX_DEVICE_SHARE,
+  SECOND_MS,
+} from '../../base/limits.js';
+import type { Clock } from '../../base/system/clock.js';
+import type { ShortDraft } from '../../mail/message/message.js';
+import type { KeyedContent } from '../../mail/store/store.js';
+import { deviceFull } from '../accepted.js';
+import { isShortDraft } from '../drafts.js';
+import { type Etcd, EtcdError } from './etcd.js';
+import { objectIn, type Shelf } from './mirror.js';
+import { orUnavailable } from './unavailable.js';
+
+/** A message that no instance has accepted yet. */
+export interface WaitingMessage {
+  readonly draft: ShortDraft;
+  readonly keyed: KeyedContent;
+  readonly createRevision: number;
+}
+
+interface EtcdMessagesOptions {
+  readonly etcd: Pick<Etcd, 'txn' | 'grant'>;
+  readonly clock: Clock;
+  /** A message has come. */
+  readonly came: () => void;
+}
+
+/** The messages that wait. */
+export class EtcdMessages {
+  readonly #options: EtcdMessagesOptions;
+  readonly #waiting = new Map<string, WaitingMessage>();
+  /** How many wait, by device. */
+  readonly #counts = new Map<string, number>();
+  /** The lease of the keys that are remembered from now on: one for each day, not for each key. */
+  #lease: { readonly id: Promise<string>; readonly madeMs: number } | null = null;
+  readonly shelf: Shelf;
+
+  constructor(options: EtcdMessagesOptions) {
+    this.#options = options;
+    const [waiting, counts] = [this.#waiting, this.#counts];
+    const count = (name: string, by: 1 | -1) => {
+      const device = deviceOf(name);
+      const next = (counts.get(device) ?? 0) + by;
+      if (next > 0) counts.set(device, next);
+      else counts.delete(device);
+    };
+    this.shelf = {
+      get names() {
+        return waiting.keys();
+      },
+      put: (name, { value, createRevision }) => {
+        const { draft, keyed } = objectIn(value);
+        if (!isShortDraft(draft) || !isKeyed(keyed)) throw new SyntaxError('no message');
+        if (!waiting.has(name)) count(name, 1);
+        waiting.set(name, { draft, keyed, createRevision });
+        options.came();
+      },
+      deleted: (name) => {
+        if (waiting.delete(name)) count(name, -1);
+      },
+    };
+  }
+
+  /** Those that wait, by name. */
+  get waiting(): ReadonlyMap<string, WaitingMessage> {
+    return this.#waiting;
+  }
+
+  /**
+   * Takes a message once. Resolves when it is stored for good: true if it is new. Rejects with invalid and unavailable, and
+   * for a message that etcd does not know with queue-full and with what `admit` throws.
+   */
+  async take(device: string, draft: ShortDraft, keyed: KeyedContent, admit: () => void): Promise<boolean> {
+    const name = `${device}/${createHash('sha256').update(keyed.key).digest('hex').slice(0, 32)}`;
+    const taken = `taken/${name}`;
+    try {
+      this.#assertRoom(device);
+      admit();
+    } catch (refusal) {
+      const isUnknown = [{ key: taken, modRevision: 0 }];
+      const { succeeded } = await orUnavailable(this.#options.etcd.txn(isUnknown, [], taken));
+      if (succeeded) throw refusal;
+    }
+    const { succeeded, current } = await orUnavailable(
+      this.#withLease((lease) =>
+        this.#options.etcd.txn(
+          [{ key: taken, modRevision: 0 }],
+          [
+            { put: taken, value: keyed.hash, lease },
+            { put: `message/${name}`, value: JSON.stringify({ draft, keyed }) },
+          ],
+          taken,
+        ),
+      ),
+    );
+    if (!succeeded && current?.value !== keyed.hash) {
+      throw new FieldpostError('invalid', 'this Idempotency-Key was used with other content', {
+        hint: 'use a new key for a new message',
+      });
+    }
+    return succeeded;
+  }
+
+  #assertRoom(device: string): void {
+    if (this.#waiting.size >= FLEET_MESSAGES_MAX) {
+      throw new FieldpostError('queue-full', `${FLEET_MESSAGES_MAX} messages wait already`);
+    }
+    // The outbox of the teller has the same share again.
+    if ((this.#counts.get(device) ?? 0) >= FLEET_MESSAGES_MAX * OUTBOX_DEVICE_SHARE) throw deviceFull();
+  }
+
+  async #withLease<T>(work: (lease: string) => Promise<T>): Promise<T> {
+    const { etcd, clock } = this.#options;
+    const nowMs = clock.bootMs();
+    if (this.#lease === null || nowMs - this.#lease.madeMs >= DAY_MS) {
+      this.#lease = { id: etcd.grant((CLOUD_KEYS_AGE_MS + DAY_MS) / SECOND_MS), madeMs: nowMs };
+    }
+    const { id } = this.#lease;
+    try {
+      return await work(await id);
+    } catch (error) {
+      // It may be the lease that is gone.
+      if (error instanceof EtcdError && this.#lease?.id === id) this.#lease = null;
+      throw error;
+    }
+  }
+}
+
+const isKeyShape = shapeOf({ key: '', hash: '' });
+const isKeyed = (value: unknown): value is KeyedContent => isKeyShape(value);
+
+/** The device in the name of a message. */
+export function deviceOf(name: string): string {
+  return name.slice(0, name.lastIndexOf('/'));
+}

@@ -1,0 +1,142 @@
+/**
+ * Keeps memory in step with etcd: lists all keys once, then follows one watch. Each kind of keys has a shelf. A watch that
+ * ends is opened again where it ended; after a compaction everything is listed anew.
+ */
+
+import { isJsonObject, type JsonObject } from '../../base/json.js';
+import { FLEET_RETRY_MS } from '../../base/limits.js';
+import { Alarm } from '../../base/retry/alarm.js';
+import type { Clock } from '../../base/system/clock.js';
+import type { Log } from '../../base/system/log.js';
+import { type Change, type Etcd, EtcdError, type KeyValue } from './etcd.js';
+
+/** Memory of one kind of keys. A name is a key without its kind. */
+export interface Shelf {
+  readonly names: Iterable<string>;
+  /** Throws SyntaxError for a value that cannot be read: then the key counts as absent. */
+  put(name: string, found: Pick<KeyValue, 'value' | 'modRevision' | 'createRevision'>): void;
+  deleted(name: string, revision: number): void;
+}
+
+interface MirrorOptions {
+  readonly etcd: Pick<Etcd, 'list' | 'watch'>;
+  readonly clock: Clock;
+  readonly log: Pick<Log, 'error'>;
+  readonly shelves: Readonly<Record<string, Shelf>>;
+  /** Called after each revision, and after each list. */
+  readonly stepped: () => void;
+}
+
+/** All keys of the fleet, as they were at one revision. */
+export class Mirror {
+  readonly #options: MirrorOptions;
+  readonly #retrying: Alarm;
+  #revision = 0;
+  #watch: { close(): void } | null = null;
+  #isClosed = false;
+
+  constructor(options: MirrorOptions) {
+    this.#options = options;
+    this.#retrying = new Alarm(options.clock, () => void this.#resume());
+  }
+
+  /** Memory is as etcd was at this revision. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /**
+   * True: the watch has not brought this revision, so memory may take what an own transaction has written with it. Otherwise
+   * memory is newer already.
+   */
+  isBehind(revision: number): boolean {
+    return this.#revision < revision;
+  }
+
+  /** Lists everything and begins to follow. Rejects with EtcdError. */
+  async open(): Promise<void> {
+    await this.#list();
+    this.#follow();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#retrying.end();
+    this.#watch?.close();
+  }
+
+  /** Opens the watch again. Its connection may be dead without a word. */
+  restart(): void {
+    if (this.#watch === null) return;
+    this.#watch.close();
+    this.#follow();
+  }
+
+  #follow(): void {
+    if (this.#isClosed) return;
+    this.#watch = this.#options.etcd.watch('', this.#revision + 1, {
+      changes: (changes, revision) => {
+        for (const change of changes) this.#apply(change);
+        this.#revision = revision;
+        this.#options.stepped();
+      },
+      ended: (why) => this.#ended(why),
+    });
+  }
+
+  #ended({ compactedRevision }: EtcdError): void {
+    this.#watch = null;
+    if (compactedRevision !== null) this.#revision = 0;
+    this.#retrying.in(FLEET_RETRY_MS);
+  }
+
+  async #resume(): Promise<void> {
+    try {
+      if (this.#revision === 0) await this.#list();
+      this.#follow();
+    } catch (error) {
+      if (!(error instanceof EtcdError)) throw error;
+      // The instance's own tick notices that memory is old, and says why.
+      this.#retrying.in(FLEET_RETRY_MS);
+    }
+  }
+
+  /** What memory has and etcd has not is gone. */
+  async #list(): Promise<void> {
+    const { etcd, shelves, stepped } = this.#options;
+    const listed = new Set<string>();
+    const revision = await etcd.list('', (found) => {
+      for (const entry of found) {
+        listed.add(entry.key);
+        this.#apply({ kind: 'put', ...entry });
+      }
+    });
+    for (const [kind, shelf] of Object.entries(shelves)) {
+      const gone = [...shelf.names].filter((name) => !listed.has(name === '' ? kind : `${kind}/${name}`));
+      for (const name of gone) shelf.deleted(name, revision);
+    }
+    this.#revision = revision;
+    stepped();
+  }
+
+  #apply(change: Change): void {
+    const end = change.key.indexOf('/');
+    const [kind, name] = end < 0 ? [change.key, ''] : [change.key.slice(0, end), change.key.slice(end + 1)];
+    const shelf = this.#options.shelves[kind];
+    try {
+      if (change.kind === 'put') shelf?.put(name, change);
+      else shelf?.deleted(name, change.modRevision);
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+      shelf?.deleted(name, change.modRevision);
+      this.#options.log.error('etcd value damaged', { key: change.key });
+    }
+  }
+}
+
+/** The JSON object in a value. Throws SyntaxError. */
+export function objectIn(value: string): JsonObject {
+  const read: unknown = JSON.parse(value);
+  if (!isJsonObject(read)) throw new SyntaxError('no JSON object');
+  return read;
+}

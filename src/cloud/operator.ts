@@ -1,0 +1,148 @@
+/**
+ * The calls of the operator, and the page that uses them.
+ */
+
+import { type Fault, FieldpostError } from '../base/errors.js';
+import type { Exchange } from '../base/http/exchange.js';
+import { sendPage } from '../base/http/html-page.js';
+import { invalidQuery, wholeNumberIn } from '../base/http/query.js';
+import { CLOUD_LIST_MAX } from '../base/limits.js';
+import { isDeviceId } from './access.js';
+import type { CloudParts } from './calls.js';
+import { csvOf, type DeviceView } from './device-csv.js';
+import { DEVICE_STATES, type Device, type DeviceQuery, ORDERS } from './device-list.js';
+
+const FORMATS = ['json', 'csv'] as const;
+const ORDER_NAMES = Object.keys(ORDERS) as readonly (keyof typeof ORDERS)[];
+
+/** The parameters of `GET /devices`, for OpenAPI. */
+export const DEVICES_QUERY = {
+  state: { type: 'string', enum: DEVICE_STATES },
+  q: { type: 'string', description: 'a part of the id or the name, in upper or lower case' },
+  version: { type: 'string', description: 'the whole version' },
+  attention: {
+    type: 'boolean',
+    default: false,
+    description: 'true: only devices whose relay is failing or refusing, or with failed messages',
+  },
+  order: {
+    type: 'string',
+    enum: ORDER_NAMES,
+    default: 'id',
+    description: 'attention: who is offline comes first, then who needs attention',
+  },
+  limit: { type: 'integer', minimum: 1, maximum: CLOUD_LIST_MAX, default: CLOUD_LIST_MAX },
+  after: { type: 'string', description: 'the `next` of the page before' },
+  format: { type: 'string', enum: FORMATS, description: 'stands above `Accept`' },
+} as const;
+
+/** `GET /devices` */
+export async function listDevices(exchange: Exchange, { devices }: CloudParts): Promise<void> {
+  const { format, ...query } = parseQuery(exchange.query);
+  const { devices: page, next, total, counts } = await devices.list(query);
+  const views = page.map(viewOf);
+  const Vary = 'Accept';
+  if (format === 'csv' || (format === null && wantsCsv(exchange.req.headers.accept))) {
+    const type = 'text/csv; charset=utf-8; header=present';
+    const disposition = { 'Content-Disposition': 'attachment; filename="devices.csv"' };
+    exchange.send(200, type, csvOf(views), { Vary, ...disposition, ...nextLink(exchange.query, next) });
+    return;
+  }
+  const pieces = views.flatMap((view, n) => (n === 0 ? JSON.stringify(view) : [',', JSON.stringify(view)]));
+  const end = JSON.stringify({ next, total, counts, refused: devices.refused }).slice(1);
+  exchange.send(200, 'application/json', ['{"devices":[', ...pieces, `],${end}`], { Vary });
+}
+
+/** `GET /devices/{id}` */
+export function getDevice(exchange: Exchange, { devices }: CloudParts): void {
+  exchange.json(200, viewOf(devices.get(exchange.id)));
+}
+
+/** `DELETE /devices/{id}` */
+export async function removeDevice(exchange: Exchange, { devices }: CloudParts): Promise<void> {
+  await devices.remove(exchange.id);
+  exchange.nothing(204, {});
+}
+
+/** `POST /devices/{id}/key` */
+export async function makeKey(exchange: Exchange, { devices, hasKeys }: CloudParts): Promise<void> {
+  const { id } = exchange;
+  if (!hasKeys) {
+    throw new FieldpostError('conflict', 'Any key opens every call of this cloud, so a key means nothing', {
+      hint: 'a line with * and a key for the operator in FIELDPOST_CLOUD_SERVER_KEYS_FILE makes the cloud check keys',
+    });
+  }
+  if (!isDeviceId(id)) {
+    const detail = 'must be up to 128 letters, digits and . - _ : and begin with a letter or digit';
+    throw new FieldpostError('invalid', 'This cannot be the id of a device', {
+      faults: [{ pointer: 'id', detail }],
+    });
+  }
+  const key = await devices.makeKey(id);
+  exchange.json(201, { id, key }, { 'Cache-Control': 'no-store' });
+}
+
+/** The operator's page. It has no data in it: its program asks the other calls. */
+export async function getFleetPage(exchange: Exchange, { hasKeys }: CloudParts): Promise<void> {
+  // Few clouds ever need it.
+  const { default: page } = await import('../pages/fleet.html');
+  sendPage(exchange, page, { asksToken: hasKeys });
+}
+
+/** `GET /healthz` */
+export function getHealth(exchange: Exchange, parts: CloudParts): void {
+  const { store, devices, accepted, assertServing } = parts;
+  assertServing();
+  const { state, reason } = store.storage();
+  if (state !== 'ok') throw new FieldpostError('unavailable', reason ?? `storage ${state}`);
+  const { fullness } = accepted;
+  if (fullness !== null) throw new FieldpostError('unavailable', fullness);
+  // The cloud still serves the devices that it has admitted.
+  const refused = devices.refused > 0 ? `; too many devices, ${devices.refused} calls refused` : '';
+  exchange.send(200, 'text/plain', `ok${refused}`);
+}
+
+function viewOf({ id, name, state, sinceMs, heardMs, destinations, status }: Device): DeviceView {
+  const isoOf = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
+  return { id, name, state, since: isoOf(sinceMs), lastHeartbeat: isoOf(heardMs), destinations, ...status };
+}
+
+/** An unknown parameter is ignored. Throws invalid. */
+function parseQuery(query: string): DeviceQuery & { readonly format: (typeof FORMATS)[number] | null } {
+  const given = new URLSearchParams(query);
+  const faults: Fault[] = [];
+  const oneOf = <One extends string>(name: string, all: readonly One[]) => {
+    const text = given.get(name);
+    if (text === null || (all as readonly string[]).includes(text)) return text as One | null;
+    faults.push({ pointer: name, detail: `must be one of ${all.join(', ')}` });
+    return null;
+  };
+  const parsed = {
+    state: oneOf('state', DEVICE_STATES),
+    part: (given.get('q') ?? '').trim().toLowerCase(),
+    version: given.get('version'),
+    attention: oneOf('attention', ['true', 'false']) === 'true',
+    order: oneOf('order', ORDER_NAMES) ?? 'id',
+    limit: wholeNumberIn(given, 'limit', DEVICES_QUERY.limit, (fault) => faults.push(fault)),
+    after: given.get('after'),
+    format: oneOf('format', FORMATS),
+  };
+  if (faults.length > 0) throw invalidQuery(faults);
+  return parsed;
+}
+
+/** True if CSV comes before JSON in Accept. Programs that take anything get JSON. */
+function wantsCsv(accept = ''): boolean {
+  const types = accept.split(',').map((part) => part.split(';')[0]?.trim().toLowerCase());
+  return (
+    types.find((type) => type === 'text/csv' || type === 'application/json' || type === '*/*') === 'text/csv'
+  );
+}
+
+/** The Link to the next page (RFC 8288), because CSV has no place for it. */
+function nextLink(query: string, next: string | null): Readonly<Record<string, string>> {
+  if (next === null) return {};
+  const all = new URLSearchParams(query);
+  all.set('after', next);
+  return { Link: `<?${all}>; rel="next"` };
+}

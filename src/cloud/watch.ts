@@ -1,0 +1,300 @@
+/**
+ * Watches all devices: receives their heartbeats, notices their silence, and tells people each change once, even if this
+ * process is killed.
+ *
+ * `presence.json` holds the presence of each device, and the news that people have not been told yet. A change is written
+ * before it is told, in batches (batches.ts). The outbox ignores news whose id it knows already. A heartbeat alone writes
+ * nothing; the moments of the last heartbeats are written every PRESENCE_WRITE_MS.
+ */
+import { join } from 'node:path';
+import { FieldpostError, wordsOf } from '../base/errors.js';
+import { CLOUD_GRACE_MS, PRESENCE_WRITE_MS, SECOND_MS } from '../base/limits.js';
+import { Alarm } from '../base/retry/alarm.js';
+import type { Clock } from '../base/system/clock.js';
+import type { Disk } from '../base/system/disk.js';
+import type { Log, LogFields } from '../base/system/log.js';
+import { readSealed, writeSealed } from '../mail/store/sealed.js';
+import { Batches, type PendingNews } from './batches.js';
+import type { FleetWatch, Report, Sighting } from './fleet-store.js';
+import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
+import type { NewsBatch, Telling } from './news.js';
+import * as presence from './presence.js';
+import { restored, type Watched, writtenIn, writtenOf } from './presence-file.js';
+import { sightingOf } from './sighting.js';
+import { keptStatus, NO_STATUS } from './status.js';
+import type { Happening } from './texts.js';
+
+interface WatchOptions {
+  readonly disk: Disk;
+  readonly directory: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly delays: presence.Delays;
+  readonly randomBytes: (count: number) => Uint8Array;
+  /** Tells people. See Teller.tell. */
+  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
+}
+
+/** A caller that waits until a change is on the disk. */
+interface Waiting {
+  resolve(): void;
+  reject(reason: FieldpostError): void;
+}
+
+/** Checks for silence within each delay; after a tick AWAY_TICKS late, the process or the machine was not running. */
+const TICKS = 10;
+const AWAY_TICKS = 3;
+/** The most news kept of one device while the outbox refuses them. */
+const NEWS_MAX = 4;
+/** Pause between two writes: changes in between are written together. */
+const WRITE_PAUSE_MS = SECOND_MS;
+
+/** The watch over all devices. */
+export class Watch implements FleetWatch {
+  readonly #options: WatchOptions;
+  readonly #path: string;
+  readonly #tickMs: number;
+  readonly #devices = new Map<string, Watched>();
+  /** Devices with news. */
+  readonly #newsworthy = new Set<string>();
+  readonly #batches: Batches;
+  #tickedMs = 0;
+  #writtenMs = Number.NEGATIVE_INFINITY;
+  /** Changes that are not on the disk yet. Only `times` can wait for PRESENCE_WRITE_MS. */
+  #unwritten: 'nothing' | 'times' | 'vital' = 'nothing';
+  /** Set from start() to stop(). */
+  readonly #ticking: Alarm;
+  readonly #pausing: Alarm;
+  readonly #closing: Alarm;
+  #writing: Promise<void> | null = null;
+  #waiting: Waiting[] = [];
+  /** Why the last try to write or tell failed; null: it succeeded. A new reason is logged. */
+  #reason: string | null = null;
+
+  /** Reads presence.json. The time since it was written does not count as silence. */
+  static async open(options: WatchOptions): Promise<Watch> {
+    const watch = new Watch(options);
+    const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
+    const found = await readSealed(options.disk, watch.#path, writtenIn, tell);
+    const oldBatch = watch.#drawId();
+    for (const [id, written] of found ?? []) {
+      const device = restored(written, options.clock.bootMs(), oldBatch);
+      watch.#devices.set(id, device);
+      if (device.news.length > 0) watch.#newsworthy.add(id);
+      if (device.news.some(({ isKept }) => !isKept)) watch.#unwritten = 'vital';
+    }
+    return watch;
+  }
+
+  private constructor(options: WatchOptions) {
+    this.#options = options;
+    this.#path = join(options.directory, 'presence.json');
+    this.#tickMs = options.delays.delayMs / TICKS;
+    this.#ticking = new Alarm(options.clock, () => {
+      this.#ticking.in(this.#tickMs);
+      this.#tick();
+    });
+    this.#pausing = new Alarm(options.clock, () => this.#writeSoon());
+    this.#closing = new Alarm(options.clock, () => this.#writeSoon());
+    const nowMs = () => options.clock.bootMs();
+    this.#batches = new Batches(nowMs, () => this.#drawId());
+  }
+
+  /** Starts the checks for silence, and tells the news that an earlier run left. */
+  start(): void {
+    this.#tickedMs = this.#options.clock.bootMs();
+    this.#ticking.in(this.#tickMs);
+    this.#writeSoon();
+  }
+
+  /** Writes the last changes. heard() must not be called afterwards. */
+  async stop(): Promise<void> {
+    this.#ticking.end();
+    this.#pausing.end();
+    this.#closing.end();
+    await this.#writing;
+    if (this.#unwritten !== 'nothing') await this.#write();
+  }
+
+  get ids(): Iterable<string> {
+    return this.#devices.keys();
+  }
+
+  get untold(): number {
+    return this.#newsworthy.size;
+  }
+
+  has(id: string): boolean {
+    return this.#devices.has(id);
+  }
+
+  heard(id: string, report: Report): void {
+    const { clock, delays, log } = this.#options;
+    const nowMs = clock.bootMs();
+    const now = momentOf(clock);
+    const device = this.#devices.get(id) ?? this.#newDevice(id, nowMs, now);
+    const { presence: before, heard } = device;
+    if (presence.isOvertaken(before, nowMs, report.sent)) return;
+    device.presence = presence.afterHeartbeat(before, nowMs, report, delays);
+    device.heard = now;
+    device.status = keptStatus(device.status, report.status ?? NO_STATUS);
+    const isBack = before.state === 'offline' && report.said !== 'moved';
+    if (isBack || (before.said === 'moved') !== (report.said === 'moved')) device.since = now;
+    if (report.said === 'moved') this.#moved(id, device, before);
+    else if (before.state === 'offline') {
+      const lastedMs = sinceMs(heard, clock);
+      log.info('device online', { device: id, offlineMs: lastedMs ?? undefined });
+      this.#add(id, device, { kind: 'back', sinceMs: now.wallMs, lastedMs });
+    }
+    if (before.said !== report.said || before.everyMs !== report.everyMs) this.#changed();
+    else if (this.#unwritten === 'nothing') this.#unwritten = 'times';
+  }
+
+  forget(id: string): Promise<void> {
+    if (!this.#devices.delete(id)) return Promise.resolve();
+    this.#newsworthy.delete(id);
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+      this.#changed();
+    });
+  }
+
+  *sightings(): Iterable<Sighting> {
+    for (const id of this.#devices.keys()) yield this.sighting(id) as Sighting;
+  }
+
+  sighting(id: string): Sighting | null {
+    const device = this.#devices.get(id);
+    if (device === undefined) return null;
+    const wallMs = (moment: Moment | null) => moment && wallMsOf(moment, this.#options.clock);
+    return sightingOf(id, { ...device, heardMs: wallMs(device.heard), sinceMs: wallMs(device.since) });
+  }
+
+  #newDevice(id: string, nowMs: number, heard: Moment): Watched {
+    const first = { presence: presence.firstHeard(nowMs), heard, since: heard };
+    const device: Watched = { ...first, status: NO_STATUS, news: [] };
+    this.#devices.set(id, device);
+    this.#changed();
+    return device;
+  }
+
+  #moved(id: string, device: Watched, before: presence.Presence): void {
+    if (before.said !== 'moved') this.#options.log.info('device moved', { device: id });
+    device.news = [];
+    this.#newsworthy.delete(id);
+  }
+
+  #tick(): void {
+    const { clock, delays, log } = this.#options;
+    const nowMs = clock.bootMs();
+    const wasAway = nowMs - this.#tickedMs > AWAY_TICKS * this.#tickMs;
+    this.#tickedMs = nowMs;
+    for (const [id, device] of this.#devices) {
+      if (wasAway) device.presence = presence.afterAbsence(device.presence, nowMs, CLOUD_GRACE_MS);
+      const before = device.presence;
+      device.presence = presence.afterSilence(before, nowMs, delays);
+      if (device.presence.state === before.state) continue;
+      const stopped = before.said === 'stopping';
+      log.info('device offline', { device: id, stopped });
+      this.#add(id, device, { kind: stopped ? 'stopped' : 'silent', sinceMs: wallMsOf(device.heard, clock) });
+    }
+    if (this.#unwritten === 'times' && nowMs - this.#writtenMs >= PRESENCE_WRITE_MS) this.#changed();
+    // Retry a failed write or notification.
+    else if (this.#unwritten === 'vital' || this.#newsworthy.size > 0) this.#writeSoon();
+  }
+
+  #changed(): void {
+    this.#unwritten = 'vital';
+    this.#writeSoon();
+  }
+
+  /** Writes and tells everything now, or when the pause since the last write is over. */
+  #writeSoon(): void {
+    if (this.#writing !== null) return;
+    const mayMs = this.#writtenMs + WRITE_PAUSE_MS;
+    if (mayMs > this.#options.clock.bootMs()) {
+      this.#pausing.at(mayMs);
+      return;
+    }
+    this.#writing = this.#writeAndTell().finally(() => {
+      this.#writing = null;
+      // After a failure the next tick tries again.
+      if (this.#reason !== null || !this.#ticking.isSet) return;
+      if (this.#unwritten === 'vital') this.#writeSoon();
+      // People of many devices wait for the end of the batch.
+      if (this.#newsworthy.size > 0) this.#closing.at(this.#batches.closesMs);
+    });
+  }
+
+  async #writeAndTell(): Promise<void> {
+    // Devices that fall silent together are written together: after a crash their batch is whole.
+    await null;
+    try {
+      let refusal: Error | null = null;
+      const offered = new Set<string>();
+      for (;;) {
+        // News is written before it is told: otherwise a crash would lose its id, and people would be told twice.
+        if (this.#unwritten === 'vital') await this.#write();
+        const batch = this.#batches.next(this.#pending(), offered);
+        if (batch === null) break;
+        const telling = await this.#options.tell(batch, batch.isClosed);
+        refusal ??= telling.refusal;
+        this.#drop(batch, telling.told);
+      }
+      if (refusal !== null) throw refusal;
+      this.#reason = null;
+    } catch (error) {
+      const reason = wordsOf(error);
+      if (reason !== this.#reason) this.#options.log.error('notification delayed', { reason });
+      this.#reason = reason;
+    }
+  }
+
+  *#pending(): Iterable<readonly [string, readonly PendingNews[]]> {
+    for (const id of this.#newsworthy) yield [id, this.#devices.get(id)?.news ?? []];
+  }
+
+  /** Removes news that everybody has been told. */
+  #drop(batch: NewsBatch, told: ReadonlySet<string>): void {
+    if (told.size === 0) return;
+    for (const { device: id } of batch.news) {
+      const device = this.#devices.get(id);
+      if (device === undefined) continue;
+      device.news = device.news.filter(({ news }) => !told.has(news.id));
+      if (device.news.length === 0) this.#newsworthy.delete(id);
+    }
+    if (this.#unwritten === 'nothing') this.#unwritten = 'times';
+  }
+
+  async #write(): Promise<void> {
+    const written = Object.fromEntries([...this.#devices].map(([id, device]) => [id, writtenOf(device)]));
+    const kept = [...this.#pending()].flatMap(([, news]) => news);
+    const waiting = this.#waiting.splice(0);
+    this.#writtenMs = this.#options.clock.bootMs();
+    this.#unwritten = 'nothing';
+    try {
+      await writeSealed(this.#options.disk, this.#path, written);
+      for (const news of kept) news.isKept = true;
+      for (const { resolve } of waiting) resolve();
+    } catch (error) {
+      this.#unwritten = 'vital';
+      const words = `The devices cannot be kept: ${wordsOf(error)}`;
+      const reason = new FieldpostError('storage-failed', words, { cause: error });
+      for (const { reject } of waiting) reject(reason);
+      throw error;
+    }
+  }
+
+  #add(id: string, { news }: Watched, happening: Happening): void {
+    // Drop a pair in the middle: the first may be told already, and the last is the present state.
+    if (news.length >= NEWS_MAX) news.splice(1, 2);
+    const batch = this.#batches.current();
+    news.push({ news: { ...happening, id: this.#drawId() }, batch, isKept: false });
+    this.#newsworthy.add(id);
+    this.#changed();
+  }
+
+  #drawId(): string {
+    return Buffer.from(this.#options.randomBytes(8)).toString('hex');
+  }
+}

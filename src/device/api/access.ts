@@ -1,0 +1,47 @@
+/**
+ * Which callers may make which call (local-api §6).
+ */
+import { FieldpostError } from '../../base/errors.js';
+import { bearerOf, digest, isOneOf } from '../../base/http/bearer.js';
+import type { Exchange } from '../../base/http/exchange.js';
+import { createLocalCheck } from '../../base/http/local.js';
+import type { ApiContext } from './parts.js';
+
+/** The callers of a route: everybody, senders and operators, or operators alone. */
+export type Access = 'anybody' | 'senders' | 'operators';
+
+/** A function that checks the caller. It throws malformed-request, not-local, unauthorized, forbidden. */
+export function createGuard(settings: ApiContext['settings']) {
+  const checkLocal = createLocalCheck(settings.allowedHosts);
+  const token = settings.apiToken === null ? null : digest(settings.apiToken);
+  const sendToken = settings.sendToken === null ? null : digest(settings.sendToken);
+
+  /** A unix socket needs no token: the socket's mode says who may call. */
+  function mayWhat({ req, connection }: Exchange): 'everything' | 'send' | 'nothing' {
+    if (connection.kind !== 'tcp') return connection.kind === 'send' ? 'send' : 'everything';
+    if (token === null) return 'everything';
+    const given = bearerOf(req);
+    if (isOneOf(given, [token])) return 'everything';
+    return sendToken !== null && isOneOf(given, [sendToken]) ? 'send' : 'nothing';
+  }
+
+  return (exchange: Exchange, access: Access): void => {
+    checkLocal(exchange);
+    if (access === 'anybody') return;
+    const may = mayWhat(exchange);
+    if (may === 'nothing') {
+      const isMissing = bearerOf(exchange.req) === null;
+      throw new FieldpostError(
+        'unauthorized',
+        isMissing ? 'This daemon asks for a token' : 'This is not the token of this daemon',
+        { hint: isMissing ? 'send it as Authorization: Bearer <token>' : '' },
+      );
+    }
+    exchange.onlySends = may === 'send';
+    if (may === 'send' && access !== 'senders') {
+      throw new FieldpostError('forbidden', 'This token, or this socket, is for sending only', {
+        hint: 'post a message, or get one by its id',
+      });
+    }
+  };
+}

@@ -1,0 +1,101 @@
+/**
+ * The calls of local-api §2: the address book, whom the cloud tells when this device goes offline.
+ */
+
+import { FieldpostError } from '../../base/errors.js';
+import { readJson } from '../../base/http/body.js';
+import { checkPrecondition, etagOf, sendTagged } from '../../base/http/etag.js';
+import type { Exchange } from '../../base/http/exchange.js';
+import { firstAsJson } from '../../base/http/page.js';
+import { flagIn } from '../../base/http/query.js';
+import { PAGE_BYTES_MAX } from '../../base/limits.js';
+import { cut } from '../../base/text.js';
+import { type Destination, parseFields } from '../../mail/book/destination.js';
+import { callerOf } from './caller.js';
+import { hiddenEntries, hiddenEntry, isHiddenId } from './hidden.js';
+import type { ApiContext } from './parts.js';
+import { LOGGED_CHARS_MAX } from './post.js';
+
+export const DESTINATIONS = '/api/internal/offline_notification_destinations';
+export const LIST_HEADERS = { 'If-None-Match': { type: 'string', description: 'the `ETag` of the list' } };
+export const EDIT_HEADERS = {
+  'If-Match': { type: 'string', description: 'the `ETag` of what the edit changes' },
+};
+
+/** `GET /api/internal/offline_notification_destinations`; with `?hidden=true` the hidden entries. */
+export function list(exchange: Exchange, { store: { book } }: ApiContext): void {
+  const hidden = () => `[${firstAsJson(hiddenEntries(book.hidden), PAGE_BYTES_MAX).join()}]`;
+  sendTagged(exchange, flagIn(exchange.query, 'hidden') ? hidden() : JSON.stringify(book.list()));
+}
+
+/** `GET /api/internal/offline_notification_destinations/{id}` */
+export function get(exchange: Exchange, context: ApiContext): void {
+  const { hidden } = context.store.book;
+  const one = isHiddenId(exchange.id) ? hiddenEntry(hidden, exchange.id) : known(exchange, context);
+  sendTagged(exchange, JSON.stringify(one));
+}
+
+/** `POST /api/internal/offline_notification_destinations` */
+export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { store, settings, log } = context;
+  const { fields, ignored } = parseFields(await readJson(exchange, settings.maxBodyBytes), null);
+  const by = await callerOf(exchange, context);
+  const added = await store.book.add(fields, () =>
+    checkPrecondition(exchange.req.headers, etagOf(JSON.stringify(store.book.list()))),
+  );
+  log.info('destination added', { destination: added.id, by });
+  context.edited();
+  exchange.json(201, told(added, ignored, context), {
+    ETag: etagOf(JSON.stringify(added)),
+    Location: `${DESTINATIONS}/${added.id}`,
+  });
+}
+
+/** `PUT /api/internal/offline_notification_destinations/{id}` */
+export async function put(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { store, settings, log } = context;
+  const body = await readJson(exchange, settings.maxBodyBytes);
+  const by = await callerOf(exchange, context);
+  const { id } = known(exchange, context);
+  const { fields, ignored } = parseFields(body, id);
+  const replaced = await store.book.replace(id, fields, () => checkOne(exchange, context));
+  log.info('destination changed', { destination: id, by });
+  context.edited();
+  exchange.json(200, told(replaced, ignored, context), { ETag: etagOf(JSON.stringify(replaced)) });
+}
+
+/** `DELETE /api/internal/offline_notification_destinations/{id}` */
+export async function remove(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { store, log } = context;
+  const by = await callerOf(exchange, context);
+  if (isHiddenId(exchange.id)) {
+    const hidden = hiddenEntry(store.book.hidden, exchange.id);
+    checkPrecondition(exchange.req.headers, etagOf(JSON.stringify(hidden)));
+    await store.book.removeHidden(hidden.entry);
+  } else await store.book.remove(known(exchange, context).id, () => checkOne(exchange, context));
+  log.info('destination removed', { destination: exchange.id, by });
+  context.edited();
+  exchange.nothing();
+}
+
+/** The destination of the path. Throws not-found. */
+function known({ id }: Exchange, { store }: ApiContext): Destination {
+  const destination = /^[1-9]\d{0,14}$/.test(id) ? store.book.get(Number(id)) : undefined;
+  if (destination) return destination;
+  throw new FieldpostError('not-found', `There is no destination ${JSON.stringify(id)}`, {
+    hint: 'the list has the ids',
+  });
+}
+
+/** Throws precondition-failed unless the edit is meant for the destination as it is now. */
+function checkOne(exchange: Exchange, context: ApiContext): void {
+  checkPrecondition(exchange.req.headers, etagOf(JSON.stringify(known(exchange, context))));
+}
+
+/** The answer to an edit. It names the ignored fields; so does the log. */
+function told(destination: Destination, ignored: readonly string[], { log }: ApiContext): object {
+  if (ignored.length === 0) return destination;
+  const fields = cut(ignored.join(','), LOGGED_CHARS_MAX);
+  log.info('fields ignored', { destination: destination.id, fields });
+  return { ...destination, ignored };
+}

@@ -1,0 +1,192 @@
+/**
+ * The header of a form's part (RFC 7578, RFC 2183, RFC 5987): the name of its field, and of a file its name and media
+ * type. Pure.
+ */
+import { Buffer, isUtf8 } from 'node:buffer';
+import { parseDisposition } from 'busboy/lib/utils.js';
+import { type Charset, charsetOf } from '../../base/charset.js';
+import { FieldpostError } from '../../base/errors.js';
+import { FILE_NAME_CHARS_MAX, MEDIA_TYPE_CHARS_MAX } from '../../base/limits.js';
+import { cut, harmlessName, withoutBlanksAtEnd } from '../../base/text.js';
+import { TEXT_FIELDS } from '../../mail/message/form-fields.js';
+
+/** A text field, or a file, whose name may be empty. */
+export interface PartHeader {
+  readonly field: string;
+  /** Null: a text field. */
+  readonly file: { readonly name: string; readonly type: string } | null;
+  /** Of the text. */
+  readonly charset: Charset;
+}
+
+/** The name of a file that has none, or whose name is `.` or `..`. */
+export const UNNAMED = 'attachment';
+
+/** The characters of RFC 2046, and those of an HTTP token, which many clients use (RFC 9110 §5.6.2). */
+const BOUNDARY = /^[\w'()+,./:=?!#$%&*^`|~ -]{0,69}[\w'()+,./:=?!#$%&*^`|~-]$/;
+const HEADER = /^([!#$%&'*+.^`|~\w-]+):(.*)$/s;
+const PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+)))?/y;
+const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
+/** Of a wrong parameter an error shows so much. */
+const SHOWN_CHARS_MAX = 40;
+const CHARSET = /^[a-z0-9][\w.:+-]{0,39}$/;
+const EXTENDED = /^(?:utf-8|iso-8859-1)'[^']*'(?:%[0-9a-f]{2}|[\w!#$&+.^`|~-])*$/i;
+const UNREADABLE = /[^\t\x20-\x7e\x80-\xff]/;
+
+/** The boundary in a Content-Type. Throws malformed-multipart without a valid one. */
+export function boundaryOf(contentType: string): string {
+  const boundary = parseValue(contentType, 'The Content-Type').parameters.get('boundary');
+  if (boundary !== undefined && BOUNDARY.test(boundary)) return boundary;
+  const fault =
+    boundary === undefined
+      ? 'names no boundary'
+      : 'has a boundary that is not 1 to 70 of the allowed characters';
+  throw malformed(`The Content-Type ${fault}`, {
+    hint: 'let the HTTP library make the header together with the body',
+  });
+}
+
+/** Parses the lines of a part's header. Throws malformed-multipart, unsupported-media-type, invalid. */
+export function parsePartHeader(lines: Buffer): PartHeader {
+  if (!isUtf8(lines)) throw malformed('The header of a part is not UTF-8');
+  const headers = readHeaders(lines.toString('latin1'));
+  const disposition = headers.get('content-disposition');
+  if (disposition === undefined) throw malformed('A part has no header Content-Disposition');
+  const { essence, parameters } = parseValue(disposition, 'The Content-Disposition of a part');
+  const field = parameters.get('name');
+  if (essence !== 'form-data' || field === undefined) {
+    throw malformed('The Content-Disposition of a part is not form-data with a name');
+  }
+  const encoding = headers.get('content-transfer-encoding')?.toLowerCase() ?? 'binary';
+  if (!['7bit', '8bit', 'binary'].includes(encoding)) {
+    throw unsupported(`A part has the Content-Transfer-Encoding ${JSON.stringify(encoding)}`, {
+      hint: 'send its bytes as they are',
+    });
+  }
+  const name = utf8(unquoted(field));
+  const type = headers.get('content-type') ?? '';
+  const filename = filenameOf(parameters);
+  if (filename === null && /^multipart\//i.test(type)) {
+    throw unsupported(`The field ${JSON.stringify(name)} has several files in one part`, {
+      hint: 'send each as a part of its own, with curl: -F file=@one -F file=@two',
+    });
+  }
+  if (filename !== null || !(/^(?:text\/|$)/i.test(type) || TEXT_FIELDS.includes(name))) {
+    const file = { name: fileName(filename ?? '', name), type: mediaType(type, name) };
+    return { field: name, file, charset: 'utf8' };
+  }
+  return { field: name, file: null, charset: charsetOfField(name, type) };
+}
+
+/** The headers by lower-case name, folded lines joined. Throws if a name comes twice: one would hide the other. */
+function readHeaders(lines: string): Map<string, string> {
+  const headers = new Map<string, string>();
+  for (const line of lines.replace(/\r\n([ \t])/g, '$1').split('\r\n')) {
+    if (line === '') continue;
+    const [, name = '', value = ''] = HEADER.exec(line) ?? [];
+    const key = name.toLowerCase();
+    if (name === '' || UNREADABLE.test(value)) throw malformed('A line in the header of a part is no header');
+    if (headers.has(key)) throw malformed(`A part has more than one header ${name}`);
+    headers.set(key, withoutBlanksAtEnd(value.replace(/^[ \t]+/, '')));
+  }
+  return headers;
+}
+
+/**
+ * Parses `essence; name=value; name="value"`. `header` names it in the error malformed-multipart, which is thrown if it is
+ * anything else or has a parameter twice; null: it is parsed as far as it can be read.
+ */
+function parseValue(
+  value: string,
+  header: string | null,
+): { essence: string; parameters: ReadonlyMap<string, string> } {
+  const end = value.indexOf(';');
+  const essence = (end < 0 ? value : value.slice(0, end)).trim().toLowerCase();
+  const parameters = new Map<string, string>();
+  for (let at = end < 0 ? value.length : end; at < value.length; ) {
+    PARAMETER.lastIndex = at;
+    const [found, name, quoted, token] = PARAMETER.exec(value) ?? [];
+    const key = name?.toLowerCase() ?? '';
+    if (found === undefined || parameters.has(key)) {
+      const rest = value.slice(at).trim();
+      if (rest === '' || header === null) break;
+      if (found !== undefined) throw malformed(`${header} has more than one ${key}`);
+      throw malformed(
+        `${header} cannot be read from ${JSON.stringify(utf8(cut(rest, SHOWN_CHARS_MAX)))} on`,
+        {
+          hint: 'a value with blanks stands in quotes, and a quote within it is written %22',
+        },
+      );
+    }
+    at = PARAMETER.lastIndex;
+    // Old programs do not escape the backslashes of a path.
+    if (key !== '') parameters.set(key, quoted?.replace(/\\(["\\])/g, '$1') ?? token ?? '');
+  }
+  return { essence, parameters };
+}
+
+/** The file name of a part; null if it has none. `filename*` goes before `filename` (RFC 6266 §4.3). */
+function filenameOf(parameters: ReadonlyMap<string, string>): string | null {
+  const extended = parameters.get('filename*') ?? '';
+  if (!parameters.has('filename*')) {
+    const plain = parameters.get('filename');
+    if (plain !== undefined) return utf8(unquoted(plain));
+    if (![...parameters.keys()].some((key) => key.startsWith('filename'))) return null;
+  }
+  const name = parseDisposition(`form-data; filename*=${extended}`, utf8)?.params['filename*'] ?? '';
+  // busboy also accepts other charsets, and replaces bytes that are not UTF-8 by U+FFFD.
+  const isGuessed = name.includes('\ufffd') && !/%ef%bf%bd/i.test(extended);
+  if (!EXTENDED.test(extended) || isGuessed) throw malformed('A filename* cannot be read');
+  return name;
+}
+
+/** The last component of a path of any system, harmless: its extension is the one that people see. */
+function fileName(told: string, field: string): string {
+  const name = harmlessName(told.split(/[/\\]/).at(-1) as string, '').trim();
+  if (name.length > FILE_NAME_CHARS_MAX) throw tooLong(field, 'file name', FILE_NAME_CHARS_MAX);
+  return name === '.' || name === '..' ? UNNAMED : name;
+}
+
+/** The media type in lower case, and its charset: a reader of the text needs it. */
+function mediaType(told: string, field: string): string {
+  const type = (told.split(';', 1)[0] as string).trim().toLowerCase();
+  if (!MEDIA_TYPE.test(type)) return 'application/octet-stream';
+  if (type.length > MEDIA_TYPE_CHARS_MAX) throw tooLong(field, 'media type', MEDIA_TYPE_CHARS_MAX);
+  const charset = parseValue(told, null).parameters.get('charset')?.toLowerCase() ?? '';
+  return CHARSET.test(charset) ? `${type}; charset=${charset}` : type;
+}
+
+function tooLong(field: string, what: string, charsMax: number): FieldpostError {
+  return new FieldpostError('invalid', `A ${what} is too long; see errors`, {
+    faults: [{ pointer: field, detail: `has a ${what} of more than ${charsMax} characters` }],
+  });
+}
+
+/** The charset of a text field. Throws malformed-multipart, and unsupported-media-type for one that is not read. */
+function charsetOfField(field: string, type: string): Charset {
+  const name = JSON.stringify(field);
+  const told = parseValue(type, `The Content-Type of the field ${name}`).parameters.get('charset') ?? 'utf-8';
+  const charset = charsetOf(told);
+  if (charset !== undefined) return charset;
+  throw unsupported(`The field ${name} is in ${JSON.stringify(told)}`, {
+    hint: 'text is taken in UTF-8, ISO-8859-1 and Windows-1252',
+  });
+}
+
+/** Browsers escape these three characters so, and no other (WHATWG HTML §4.10.22.8). */
+function unquoted(text: string): string {
+  return text.replace(/%(22|0D|0A)/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+
+function utf8(octets: string): string {
+  return Buffer.from(octets, 'latin1').toString('utf8');
+}
+
+/** The form cannot be read. */
+export function malformed(message: string, extra: { hint?: string } = {}): FieldpostError {
+  return new FieldpostError('malformed-multipart', message, extra);
+}
+
+function unsupported(message: string, extra: { hint: string }): FieldpostError {
+  return new FieldpostError('unsupported-media-type', message, extra);
+}

@@ -1,0 +1,209 @@
+/**
+ * The door for ready-made mails: reads each as it comes into a file of the spool, and accepts one message for each
+ * recipient.
+ */
+
+import type { Config } from '../../base/config/settings.js';
+import { FieldpostError } from '../../base/errors.js';
+import { MAIL_RECIPIENTS_MAX } from '../../mail/mail-limits.js';
+import { type Address, recipientKey } from '../../mail/message/address.js';
+import type { BeginMail, MailIntake, MailTerms } from '../../mail/message/mail-intake.js';
+import type { Attachment, ReadyMadeDraft } from '../../mail/message/message.js';
+import { type ReadyMade, ReadyMadeReader } from '../../mail/mime/ready-made.js';
+import type { ReadyMadeHead } from '../../mail/mime/ready-made-head.js';
+import type { MailEncoder, Repair } from '../../mail/mime/repair.js';
+import type { Accepted, IncomingFile, Store, Upload } from '../../mail/store/store.js';
+import { tooLargeMessage } from './form-reader.js';
+import { checkOctets } from './mail-size.js';
+import type { ApiContext } from './parts.js';
+import { marked } from './take.js';
+
+/** What the door needs. */
+export interface MailDoorParts
+  extends Pick<
+    ApiContext,
+    'mailLimitBytes' | 'mayBeFrom' | 'isOfThisDevice' | 'hostname' | 'nudge' | 'accepted' | 'log'
+  > {
+  readonly store: Store;
+  readonly settings: Pick<Config, 'maxMessageBytes' | 'localMail' | 'fromHeader'>;
+}
+
+/** As what a ready-made mail is stored. */
+const MAIL_FILE = { name: '', type: 'message/rfc822' };
+
+/** Accepts the mail, which is whole and on the device. */
+type AcceptMail = (draft: ReadyMadeDraft) => Promise<Accepted>;
+
+/** Begins a mail of any door. Delivery is told of it. */
+export function createMailDoor(parts: MailDoorParts): BeginMail {
+  return async (terms) => {
+    const { store, nudge } = parts;
+    checkOctetsOf(terms.expectedBytes, parts);
+    const upload = await store.upload(terms.expectedBytes, terms);
+    return new StoredMail(terms, parts, upload, async (draft) => {
+      const result = await store.accept(marked([draft], terms.onlySends), null);
+      parts.accepted.total += result.ids.length;
+      nudge();
+      return result;
+    });
+  };
+}
+
+/** Throws too-large if a mail has too many octets, announced or come. */
+export function checkOctetsOf(octets: number, { settings, mailLimitBytes }: MailDoorParts): void {
+  if (octets > settings.maxMessageBytes) throw tooLargeMessage(settings.maxMessageBytes);
+  checkOctets(octets, mailLimitBytes());
+}
+
+/** The address for a user of this device, such as root: whoever reads its mail. It throws invalid if nobody does. */
+export function qualifier({ settings }: Pick<MailDoorParts, 'settings'>): (user: string) => Address {
+  return (user) => {
+    if (settings.localMail !== null) return settings.localMail;
+    throw badMail(
+      'to',
+      `${user} is a user of this device, and FIELDPOST_LOCAL_MAIL does not say who reads its mail`,
+    );
+  };
+}
+
+/** What the device says of itself where it repairs a mail. */
+function repairBy({ settings, mayBeFrom, isOfThisDevice, hostname }: MailDoorParts): Repair {
+  return {
+    fixesFrom: settings.fromHeader === 'fix',
+    mayBeFrom,
+    localAddress: settings.localMail,
+    isOfThisDevice,
+    hostname: hostname(),
+  };
+}
+
+const LF = 10;
+const CR = 13;
+
+/** One mail, from its first octet until it is accepted or discarded. */
+export class StoredMail implements MailIntake {
+  readonly #terms: MailTerms;
+  readonly #parts: MailDoorParts;
+  readonly #upload: Upload;
+  readonly #accept: AcceptMail;
+  readonly #reader: ReadyMadeReader;
+  #file: IncomingFile | null = null;
+  #octets = 0;
+  /** Nothing but line ends has come. */
+  #isEmpty = true;
+  #work: Promise<void> | void = undefined;
+
+  constructor(terms: MailTerms, parts: MailDoorParts, upload: Upload, accept: AcceptMail) {
+    this.#terms = terms;
+    this.#parts = parts;
+    this.#upload = upload;
+    this.#accept = accept;
+    // Else nobody is named by the headers.
+    this.#reader = new ReadyMadeReader({
+      ...(terms.readsHeaders && { qualify: qualifier(parts) }),
+      ...(terms.isRepaired && { repair: repairBy(parts) }),
+    });
+  }
+
+  write(bytes: Buffer): Promise<void> | void {
+    this.#octets += bytes.length;
+    checkOctetsOf(this.#octets, this.#parts);
+    if (this.#isEmpty) this.#isEmpty = bytes.every((byte) => byte === CR || byte === LF);
+    const octets = this.#reader.push(bytes);
+    if (octets.length > 0) this.#work = this.#store(octets);
+    return this.#work;
+  }
+
+  #store(octets: Buffer): Promise<void> | void {
+    if (this.#file) return this.#file.write(octets);
+    return this.#begin().then((file) => file.write(octets));
+  }
+
+  async #begin(): Promise<IncomingFile> {
+    this.#file = await this.#upload.begin(MAIL_FILE);
+    return this.#file;
+  }
+
+  async finish(): Promise<readonly string[]> {
+    // A program that wrote nothing into its pipe has failed, and its caller must learn that.
+    if (this.#isEmpty) throw badMail('body', 'it is empty');
+    const { bytes, ...mail } = this.#reader.end();
+    const recipients = recipientsFor(this.#terms, mail.head, this.#parts);
+    const file = this.#file ?? (await this.#begin());
+    if (bytes.length > 0) await file.write(bytes);
+    const written = await file.finish();
+    const attachment = mail.encoder === null ? written : await this.#encode(written, mail.encoder);
+    const { ids } = await this.#accept(draftOf(recipients, mail, attachment, this.#terms, this.#parts));
+    if (mail.repaired?.isSigned) this.#parts.log.info('signed mail left alone', { id: ids[0] });
+    return ids;
+  }
+
+  /** Writes the mail once more, with lines that every relay takes. */
+  async #encode(written: Attachment, encoder: MailEncoder): Promise<Attachment> {
+    // A mail that is only compared with an earlier one is nowhere.
+    if (written.id === '') return written;
+    const file = await this.#upload.begin(MAIL_FILE);
+    await file.write(encoder.begin());
+    for await (const chunk of this.#parts.store.openAttachment(written))
+      await file.write(encoder.push(chunk));
+    await file.write(encoder.end());
+    const encoded = await file.finish();
+    await this.#upload.drop(written);
+    return encoded;
+  }
+
+  async discard(): Promise<void> {
+    await this.#work?.catch(() => undefined);
+    await this.#upload.discard();
+  }
+}
+
+/** Each once. Throws invalid. */
+function recipientsFor(
+  { to, readsHeaders }: MailTerms,
+  head: ReadyMadeHead,
+  parts: MailDoorParts,
+): readonly [Address, ...Address[]] {
+  if (readsHeaders && head.recipientFault !== null) throw badMail('to', head.recipientFault);
+  const named = readsHeaders ? [...to, ...head.recipients.map(({ address }) => address)] : to;
+  const qualify = qualifier(parts);
+  const meant = named.map((address) => (parts.isOfThisDevice(address) ? qualify(address) : address));
+  const [first, ...others] = new Map(meant.map((address) => [recipientKey(address), address])).values();
+  if (first === undefined) throw badMail('to', 'there is no recipient');
+  if (others.length >= MAIL_RECIPIENTS_MAX)
+    throw badMail('to', `${others.length + 1} recipients are more than ${MAIL_RECIPIENTS_MAX}`);
+  return [first, ...others];
+}
+
+/** The error for one fault of a mail: in its recipients (`to`), or in its `body`. */
+function badMail(pointer: 'to' | 'body', detail: string): FieldpostError {
+  return new FieldpostError('invalid', `The mail cannot be taken: ${detail}`, {
+    faults: [{ pointer, detail }],
+  });
+}
+
+function draftOf(
+  [destination, ...others]: readonly [Address, ...Address[]],
+  { head: { subject, missing, messageId, from: fromHeader }, repaired }: Pick<ReadyMade, 'head' | 'repaired'>,
+  attachment: Attachment,
+  { from, isUrgent }: MailTerms,
+  { mayBeFrom }: MailDoorParts,
+): ReadyMadeDraft {
+  // Relays and SPF refuse others, such as root@gateway-17: those get the sender of the device.
+  const hasOwnFrom = from === '' || (from !== null && mayBeFrom(from));
+  return {
+    type: 1,
+    destination,
+    ...(others.length > 0 && { others }),
+    ...(hasOwnFrom && { from }),
+    content: {
+      ...{ subject, missing, ...(hasOwnFrom && { hasOwnFrom }) },
+      ...(repaired?.fromName != null && { fromName: repaired.fromName }),
+      ...(fromHeader !== '' && { fromHeader }),
+    },
+    ...(messageId !== null && { messageId }),
+    attachments: [attachment],
+    ignored: [],
+    ...(isUrgent && { urgent: true }),
+  };
+}

@@ -1,0 +1,77 @@
+/**
+ * The functions and settings that the composition root gives the api. The api knows the other modules only by these
+ * functions.
+ */
+import type { Socket } from 'node:net';
+import type { Config } from '../../base/config/settings.js';
+import type { Patience } from '../../base/http/http.js';
+import type { MemoryListeners } from '../../base/http/http-memory.js';
+import type { RefusedTotals } from '../../base/http/problem.js';
+import type { Clock } from '../../base/system/clock.js';
+import type { Log } from '../../base/system/log.js';
+import type { LinkView, Outcomes, RelayView, SettingsFault, SyncView } from '../../base/views.js';
+import type { Address } from '../../mail/message/address.js';
+import type { EmailDraft } from '../../mail/message/message.js';
+import type { Store } from '../../mail/store/store.js';
+
+/** What the root hands over. The handlers share it. */
+export interface ApiContext extends MemoryListeners {
+  readonly store: Store;
+  readonly settings: Pick<
+    Config,
+    | 'cloud'
+    | 'maxBodyBytes'
+    | 'maxBatch'
+    | 'maxAttachments'
+    | 'maxMessageBytes'
+    | 'allowedHosts'
+    | 'apiToken'
+    | 'sendToken'
+    | 'localMail'
+    | 'fromHeader'
+    | 'minFreeBytes'
+  >;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly version: string;
+  /** The start of the daemon, on the boot's clock. */
+  readonly startedBootMs: number;
+  /** Messages accepted since the start, by any door. */
+  readonly accepted: { total: number };
+  /** Messages refused since the start, by any door. */
+  readonly refused: RefusedTotals;
+  /** Tells delivery that a message may be due. `lifeMs`: the shortest life that one of them gave itself. */
+  nudge(lifeMs?: number): void;
+  /** An operator wants delivery now: try failing relays and the cloud at once. */
+  wake(): void;
+  /** The address book was edited. */
+  edited(): void;
+  /** Null: no cloud is configured. */
+  syncState(): SyncView | null;
+  relayState(): RelayView;
+  /** True if a message may have this sender. */
+  mayBeFrom(address: Address): boolean;
+  /** True for the address of a user of this device, such as root@localhost. */
+  isOfThisDevice(address: Address): boolean;
+  /** The device's present name. */
+  hostname(): string;
+  /** Size of the largest mail that any relay accepts; null if unknown. */
+  mailLimitBytes(): number | null;
+  /** Size of the mail of this draft. */
+  mailBytes(draft: EmailDraft): number;
+  /** Null: no cloud is configured. */
+  linkState(): LinkView | null;
+  outcomes(): Outcomes;
+  /** True unless the wall clock is known to be wrong (delivery.md, Clock). */
+  clockTrusted(): boolean;
+  /** Null: the daemon follows the latest settings. */
+  settingsFault(): SettingsFault | null;
+  /** The user at the other end of a TCP connection from this device; null if unknown. */
+  peerUid(ends: Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>): Promise<number | null>;
+  /** Memory limit of the process in bytes; undefined means no limit. */
+  readonly memoryBytes?: number | undefined;
+  /** How many files the process may open for its clients; undefined means no limit. */
+  readonly descriptors?: number | undefined;
+  /** Time limits for slow HTTP clients; tests use shorter ones. */
+  readonly patience?: Patience;
+}

@@ -1,0 +1,107 @@
+/**
+ * `POST /api/internal/messages` (local-api §1): an array of messages as JSON, or one email with files as a form.
+ */
+import { FieldpostError } from '../../base/errors.js';
+import { readJson } from '../../base/http/body.js';
+import type { Exchange } from '../../base/http/exchange.js';
+import { IDEMPOTENCY_KEY_CHARS_MAX } from '../../base/limits.js';
+import { cut } from '../../base/text.js';
+import { MAIL_RECIPIENTS_MAX } from '../../mail/mail-limits.js';
+import { parseDrafts } from '../../mail/message/draft.js';
+import { type Draft, recipientsOf } from '../../mail/message/message.js';
+import { storedKey } from '../../mail/store/keys.js';
+import { hashOf } from './content-hash.js';
+import { checkMails } from './mail-size.js';
+import type { ApiContext } from './parts.js';
+import { draftLimits, marked, type Take } from './take.js';
+
+export const POST_HEADERS = {
+  'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
+};
+/** The envelope of a ready-made mail (message/rfc822). */
+export const POST_QUERY = {
+  to: {
+    type: 'array',
+    items: { type: 'string' },
+    // The recipients, and `headers`.
+    maxItems: MAIL_RECIPIENTS_MAX + 1,
+    description:
+      'of a message/rfc822, which needs it: each recipient; `headers` adds those in To, Cc and Bcc; a `+` is a plus sign',
+  },
+  from: {
+    type: 'string',
+    description:
+      'of a message/rfc822: the sender in the envelope, `<>` for none; FIELDPOST_FROM replaces one that FIELDPOST_FROM_ALLOWED does not allow',
+  },
+  priority: {
+    type: 'string',
+    enum: ['normal', 'high'],
+    default: 'normal',
+    description: 'of a message/rfc822',
+  },
+};
+const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
+const REPLAYED = { 'Idempotency-Replayed': 'true' };
+/** A log line has at most this many characters of the ignored fields' names. */
+export const LOGGED_CHARS_MAX = 200;
+
+/** Answers once the messages are on stable storage. */
+export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { store } = context;
+  const { onlySends } = exchange;
+  const key = idempotencyKey(exchange);
+  const take = await takerOf(exchange.req.headers['content-type'] ?? '');
+  const { drafts, ids, replayed } =
+    key === null
+      ? await take(exchange, context, null, (drafts) => store.accept(marked(drafts, onlySends), null))
+      : await store.withKey(key, (accept) =>
+          take(exchange, context, key, (drafts, files) =>
+            accept(marked(drafts, onlySends), hashOf(drafts, files)),
+          ),
+        );
+  if (!replayed) {
+    context.accepted.total += ids.length;
+    context.nudge(Math.min(...drafts.map(({ lifeMs = Number.POSITIVE_INFINITY }) => lifeMs)));
+  }
+  exchange.json(202, entriesOf(drafts, ids, context), replayed ? REPLAYED : undefined);
+}
+
+/** The way of a body of this media type. The rare ones are loaded with the first of them. */
+async function takerOf(type: string): Promise<Take> {
+  if (/^\s*multipart\/form-data\s*(?:;|$)/i.test(type)) return (await import('./take-form.js')).takeForm;
+  if (/^\s*message\/rfc822\s*(?:;|$)/i.test(type)) return (await import('./take-mail.js')).takeMail;
+  return takeJson;
+}
+
+/** One entry for each recipient. The first one of a mail tells what was ignored. */
+function entriesOf(drafts: readonly Draft[], ids: readonly string[], { log }: ApiContext): object[] {
+  const left = ids.values();
+  return drafts.flatMap((draft) =>
+    recipientsOf(draft).map((destination, index) => {
+      const id = left.next().value;
+      const entry = { id, type: draft.type, destination, status: 'queued' };
+      if (index > 0 || draft.ignored.length === 0) return entry;
+      log.info('fields ignored', { id, fields: cut(draft.ignored.join(','), LOGGED_CHARS_MAX) });
+      return { ...entry, ignored: draft.ignored };
+    }),
+  );
+}
+
+const takeJson: Take = async (exchange, context, key, accept) => {
+  const { store, settings } = context;
+  const drafts = parseDrafts(await readJson(exchange, settings.maxBodyBytes), draftLimits(context));
+  // A replay gets the first answer, even if the relay's size limit is smaller now.
+  if (key === null || store.recall(key) === null) checkMails(drafts, context);
+  return { drafts, ...(await accept(drafts, [])) };
+};
+
+function idempotencyKey({ req, onlySends }: Exchange): string | null {
+  const key = req.headers['idempotency-key'];
+  if (key === undefined) return null;
+  // Node joins repeated headers with comma and blank; a key cannot contain a blank.
+  if (typeof key === 'string' && IDEMPOTENCY_KEY.test(key)) return storedKey(key, onlySends);
+  throw new FieldpostError(
+    'malformed-request',
+    `An Idempotency-Key is 1 to ${IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters`,
+  );
+}

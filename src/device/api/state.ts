@@ -1,0 +1,82 @@
+/**
+ * The calls for the state of the daemon (local-api §3): the state and the health check.
+ */
+import { FieldpostError } from '../../base/errors.js';
+import type { Exchange } from '../../base/http/exchange.js';
+import { isoOf } from '../../base/instant.js';
+import type { LinkView, QueueRoom, SettingsFault } from '../../base/views.js';
+import type { ApiContext } from './parts.js';
+
+const NO_CLOUD = 'No cloud is configured (FIELDPOST_CLOUD)';
+const NEVER_SYNCED = {
+  synced: false,
+  lastSyncMs: null,
+  reason: `${NO_CLOUD}: the address book is kept on this device alone`,
+};
+
+/** `GET /api/internal/state` */
+export async function getState(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { store, clock, version } = context;
+  await store.look();
+  const uptimeMs = clock.bootMs() - context.startedBootMs;
+  const nowMs = clock.wallMs();
+  const startedMs = nowMs - uptimeMs;
+  const relay = context.relayState();
+  const { synced, lastSyncMs, reason } = context.syncState() ?? NEVER_SYNCED;
+  exchange.json(200, {
+    link: linkView(context.linkState(), startedMs),
+    relay: {
+      state: relay.state,
+      since: isoOf(relay.sinceMs),
+      reason: relay.reason,
+      nextTryAt: relay.nextTryMs === null ? null : isoOf(relay.nextTryMs),
+    },
+    queue: { ...store.counts(), ...roomView(store.room()) },
+    destinations: {
+      ...store.book.counts,
+      synced,
+      lastSync: lastSyncMs === null ? null : isoOf(lastSyncMs),
+      reason,
+    },
+    storage: store.storage(),
+    clock: { trusted: context.clockTrusted(), now: isoOf(nowMs) },
+    settings: settingsView(context.settingsFault(), startedMs),
+    version,
+    uptimeMs,
+  });
+}
+
+/**
+ * `GET /healthz`: fails only if the daemon must be restarted or a technician must come to the device. A network fault is
+ * no failure here.
+ */
+export async function getHealth(exchange: Exchange, { store }: ApiContext): Promise<void> {
+  const reason = await store.look();
+  if (reason !== null) throw new FieldpostError('unavailable', reason);
+  exchange.send(200, 'text/plain', 'ok');
+}
+
+/** Without a cloud the link is `disabled` since the start. */
+function linkView(link: LinkView | null, startedMs: number): object {
+  if (link === null) {
+    return { state: 'disabled', since: isoOf(startedMs), lastHeartbeat: null, reason: NO_CLOUD, history: [] };
+  }
+  const { state, sinceMs, lastHeartbeatMs, reason, history } = link;
+  return {
+    state,
+    since: isoOf(sinceMs),
+    lastHeartbeat: lastHeartbeatMs === null ? null : isoOf(lastHeartbeatMs),
+    reason,
+    history: history.map(({ sinceMs, ...rest }) => ({ ...rest, since: isoOf(sinceMs) })),
+  };
+}
+
+function roomView({ used, limits, reason }: QueueRoom): object {
+  return { used, limits, full: reason !== null, reason };
+}
+
+/** Without a fault the state is `ok`, and `since` is the start of the daemon. */
+function settingsView(fault: SettingsFault | null, startedMs: number): object {
+  if (fault === null) return { state: 'ok', since: isoOf(startedMs), reason: null };
+  return { state: 'refused', since: isoOf(fault.sinceMs), reason: fault.reason };
+}

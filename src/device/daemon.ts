@@ -1,0 +1,248 @@
+/**
+ * The composition root of the daemon: builds everything, starts it in order and stops it in reverse.
+ */
+
+import { clearTextAdvice } from '../base/config/advice.js';
+import { changesBetween } from '../base/config/changes.js';
+import { needsToken } from '../base/config/consistency.js';
+import { addressOf } from '../base/config/endpoints.js';
+import { isOfThisDevice, mayBeFrom } from '../base/config/names.js';
+import type { Config } from '../base/config/settings.js';
+import type { ListenConfig } from '../base/config/types.js';
+import { FieldpostError } from '../base/errors.js';
+import type { Http } from '../base/http/http.js';
+import { RefusedTotals } from '../base/http/problem.js';
+import { inOrder } from '../base/in-order.js';
+import { STOP_REQUESTS_MS } from '../base/limits.js';
+import { type Listeners, openListeners } from '../base/system/listen.js';
+import { isRelayDown } from '../base/views.js';
+import { Delivery } from '../mail/delivery/delivery.js';
+import type { Address } from '../mail/message/address.js';
+import type { BeginMail } from '../mail/message/mail-intake.js';
+import { tokenSources } from '../mail/relay-tokens.js';
+import { openStore } from '../mail/store/journaled-store.js';
+import type { Store } from '../mail/store/store.js';
+import { storeOptions } from '../mail/store-options.js';
+import { namesOf, type System } from '../mail/system.js';
+import { createApi } from './api/server.js';
+import { type CloudSide, linkView, openCloud } from './cloud.js';
+import { openSmtp } from './smtp.js';
+import { type Doing, statusLine } from './status-line.js';
+
+/** A running daemon. */
+export interface Daemon {
+  /** The addresses of the local API; port 0 is replaced by the assigned port. */
+  readonly addresses: readonly ListenConfig[];
+  /** The same of the SMTP server. */
+  readonly smtpAddresses: readonly ListenConfig[];
+  status(): string;
+  /**
+   * Follows a new configuration without a restart, after the message being sent (within bounds). `taken`: the keys that
+   * changed. `waiting`: the keys that need a restart.
+   */
+  reload(next: Config): Promise<{ readonly taken: readonly string[]; readonly waiting: readonly string[] }>;
+  /**
+   * Finishes requests and mails under way, within bounds. Resolves when everything is on the disk. `next`: the settings
+   * of the next start, if known. If they name another cloud, the present cloud is told that the device has moved.
+   */
+  stop(next?: Config): Promise<void>;
+}
+
+/** The parts that build() makes. */
+interface Parts {
+  /** A reload changes this object, so every module reads it each time. */
+  readonly live: Config;
+  readonly system: System;
+  readonly store: Store;
+  readonly cloud: CloudSide | null;
+  readonly delivery: Delivery;
+  readonly api: Http;
+  /** The door for ready-made mails. */
+  readonly beginMail: BeginMail;
+  readonly refused: RefusedTotals;
+  /** Retries relays and cloud at once: the network has changed, or a person wants it. */
+  wake(): void;
+}
+
+/**
+ * Starts the daemon. Resolves when requests are answered. Rejects with FieldpostError (`already-running`, `unavailable`)
+ * or an error of the disk, with nothing left running.
+ */
+export async function createDaemon(config: Config, system: System): Promise<Daemon> {
+  const live = { ...config };
+  const store = await openStore({ ...storeOptions(live, system), directory: live.stateDir });
+  try {
+    return await start(await build(live, system, store));
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+/** Builds each part from those before it. */
+async function build(live: Config, system: System, store: Store): Promise<Parts> {
+  const { clock, log, version } = system;
+  const cloud = live.cloud && (await openCloud(live, live.cloud, system, store));
+  // Without a cloud, SMS, calls and pushes wait until they expire.
+  const openTokens = tokenSources(system, live.stateDir);
+  const short = cloud?.short ?? null;
+  const delivery = new Delivery({ store, config: live, ...system, openTokens, short });
+  const wake = () => {
+    delivery.wake();
+    cloud?.link.wake();
+  };
+  const mailParts = {
+    store,
+    settings: live,
+    mailLimitBytes: () => delivery.rendering.limitBytes,
+    mayBeFrom: (address: Address) => mayBeFrom(address, live, system.hostname),
+    isOfThisDevice: (address: Address) => isOfThisDevice(address, live, namesOf(system)),
+    hostname: system.hostname,
+    log,
+    nudge: (lifeMs?: number) => delivery.nudge(lifeMs),
+    accepted: { total: 0 },
+  };
+  const refused = new RefusedTotals();
+  const api = createApi({
+    ...mailParts,
+    refused,
+    clock,
+    log,
+    version,
+    startedBootMs: clock.bootMs(),
+    memoryBytes: system.memoryBytes,
+    descriptors: system.descriptors,
+    streamed: system.streamed,
+    dropped: system.dropped,
+    edited: () => cloud?.sync.edited(),
+    wake() {
+      wake();
+      cloud?.sync.request();
+    },
+    syncState: () => cloud?.sync.view() ?? null,
+    relayState: () => delivery.relayView(),
+    linkState: () => linkView(cloud, delivery.waitReason),
+    mailBytes: (draft) => delivery.rendering.bytesOf(draft),
+    outcomes: () => delivery.outcomes,
+    clockTrusted: () => clock.trust() !== 'wrong',
+    settingsFault: system.settingsFault ?? (() => null),
+    peerUid: system.peerUid ?? (async () => null),
+  });
+  // Loaded with the first mail over SMTP.
+  const beginMail: BeginMail = async (terms) =>
+    (await import('./api/mail-door.js')).createMailDoor(mailParts)(terms);
+  return { live, system, store, cloud, delivery, api, beginMail, refused, wake };
+}
+
+async function start(parts: Parts): Promise<Daemon> {
+  const { live, system, store, cloud, delivery, api, wake } = parts;
+  const { log, version } = system;
+  let isApiOpen = false;
+  const smtp = await openSmtp(
+    live,
+    system,
+    parts.beginMail,
+    (code) => parts.refused.count(code),
+    () => isApiOpen,
+  );
+  let listeners: Listeners;
+  try {
+    listeners = await openApi(parts, () => (isApiOpen = true));
+  } catch (error) {
+    await smtp?.close();
+    throw error;
+  }
+  warnOfHanded(parts, 'listen', listeners.addresses);
+  warnOfHanded(parts, 'smtpListen', smtp?.addresses ?? []);
+  delivery.start();
+  cloud?.start(delivery);
+  const isOffline = () => isRelayDown(delivery.relayView().state) || cloud?.link.isOnline === false;
+  const network = system.watchNetwork?.(() => {
+    log.debug('network changed');
+    wake();
+  }, isOffline);
+  const { queued, deferred, held } = store.counts();
+  const [listen, smtpListen] = [listeners, smtp].map((door) => door?.addresses.map(addressOf).join(','));
+  log.info('started', { version, listen, smtp: smtpListen, queued, deferred, held: held || undefined });
+  return {
+    addresses: listeners.addresses,
+    smtpAddresses: smtp?.addresses ?? [],
+    status: () => statusLine(doing(parts)),
+    async reload(next) {
+      const { values, renewsDelivery, taken, waiting } = changesBetween(live, next);
+      Object.assign(live, values);
+      if ('cloudProxy' in values) cloud?.link.wake();
+      await delivery.reload(renewsDelivery);
+      return { taken, waiting };
+    },
+    stop: (next) =>
+      inOrder(log.error, [
+        async () => log.info('stopping'),
+        async () => network?.close(),
+        // A listener closes when its last connection has closed, and the api closes the connections.
+        async () => {
+          const closed = [listeners.close(), smtp?.close()];
+          await Promise.all([...closed, api.stop(STOP_REQUESTS_MS), smtp?.stop(STOP_REQUESTS_MS)]);
+        },
+        () => delivery.stop(),
+        async () => cloud?.sync.stop(),
+        // The goodbye is the last request to the cloud.
+        async () => cloud?.link.stop(next && hasMoved(live, next) ? 'moved' : 'stopping'),
+        async () => cloud?.close(),
+        () => store.close(),
+        async () => log.info('stopped'),
+      ]),
+  };
+}
+
+/** Listens on the addresses of the settings, and on the sockets that systemd hands over. */
+function openApi({ live, system, api }: Parts, openOverTcp: () => void): Promise<Listeners> {
+  const open = system.openListeners ?? openListeners;
+  const makeServer = (address: ListenConfig) => {
+    if (needsToken(address) && live.apiToken === null) throw unguarded(address);
+    if (address.kind === 'tcp') openOverTcp();
+    return api.makeServer(address.kind === 'unix' && address.sendOnly ? 'send' : address.kind);
+  };
+  return open(
+    live.listen,
+    makeServer,
+    system.handed?.filter(({ use }) => use !== 'smtp'),
+    'FIELDPOST_LISTEN',
+    system,
+  );
+}
+
+/** Warns of sockets of systemd that need TLS: the check of the settings does not know them. */
+function warnOfHanded(
+  { live, system }: Parts,
+  door: 'listen' | 'smtpListen',
+  opened: readonly ListenConfig[],
+): void {
+  const known = live[door].map(addressOf);
+  const handed = opened.filter((one) => !known.includes(addressOf(one)));
+  for (const warning of clearTextAdvice(door, handed, live)) system.log.warn('configuration', { warning });
+}
+
+/** True if the device reports to another cloud, under another name, or to none. */
+function hasMoved({ cloud: before }: Config, { cloud: next }: Config): boolean {
+  return before?.url !== next?.url || before?.deviceId !== next?.deviceId;
+}
+
+function doing({ system, store, cloud, delivery }: Parts): Doing {
+  return {
+    queue: store.counts(),
+    fullReason: store.room().reason,
+    relay: delivery.relayView(),
+    link: linkView(cloud, delivery.waitReason) ?? { state: 'disabled', reason: null },
+    storage: store.storage(),
+    settings: system.settingsFault?.() ?? null,
+  };
+}
+
+/** The check of the settings does not know the addresses of systemd's sockets. */
+function unguarded(address: ListenConfig): FieldpostError {
+  const words = `${addressOf(address)}, handed over by systemd, can be reached from other devices: that needs a token`;
+  return new FieldpostError('bad-config', words, {
+    hint: 'see FIELDPOST_API_TOKEN_FILE and fieldpost.socket',
+  });
+}

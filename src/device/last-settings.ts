@@ -1,0 +1,156 @@
+/**
+ * The last settings with which the daemon ran, kept in the state directory. A start falls back on them if the present
+ * settings cannot be used: a typing error must not stop a device that no technician can reach.
+ *
+ * `settings.json` is a sealed file of `{"version", "settings": {key: value}}`: the FIELDPOST_ keys as they were given. The
+ * value of a secret is left out: it is null, and a start that falls back takes it from its own environment. An earlier
+ * program takes no file with a null: it would open its API without the token.
+ */
+import { join } from 'node:path';
+import { formatProblem, type ParsedConfig } from '../base/config/config.js';
+import { ROWS, SECRET_BY_KEY } from '../base/config/settings.js';
+import type { Environment } from '../base/config/types.js';
+import { secretPath } from '../base/config/values.js';
+import { wordsOf } from '../base/errors.js';
+import { mapOf, shapeOf } from '../base/json.js';
+import type { Disk } from '../base/system/disk.js';
+import type { Log } from '../base/system/log.js';
+import { readSealed, writeSealed } from '../mail/store/sealed.js';
+
+/** Settings that can be used, and what is wrong with those that cannot. */
+type Chosen =
+  | { readonly parsed: Good; readonly env: Environment; readonly refused: string | null }
+  | { readonly problems: readonly string[] };
+
+type Good = Exclude<ParsedConfig, { problems: unknown }>;
+
+interface LastSettingsOptions {
+  readonly parse: (env: Environment, accepted: ReadonlySet<string>) => ParsedConfig;
+  /** False: the file is read, but never written. */
+  readonly keeps: boolean;
+  readonly disk: Disk;
+  readonly log: Log;
+  readonly directory: string;
+  readonly version: string;
+}
+
+/** Null: a secret. */
+type Kept = Readonly<Record<string, string | null>>;
+
+/** The kept settings of one state directory. */
+export class LastSettings {
+  readonly #options: LastSettingsOptions;
+  readonly #path: string;
+  #kept: Kept | null = null;
+
+  /** Reads the kept settings. A file that cannot be read counts as none, and is logged. */
+  static async open(options: LastSettingsOptions): Promise<LastSettings> {
+    const last = new LastSettings(options);
+    await last.#read();
+    return last;
+  }
+
+  private constructor(options: LastSettingsOptions) {
+    this.#options = options;
+    this.#path = join(options.directory, 'settings.json');
+  }
+
+  /** Parses `env`. The kept keys are accepted: a newer version knew them, even if this one does not. */
+  parse(env: Environment): ParsedConfig {
+    return this.#options.parse(env, new Set(Object.keys(this.#kept ?? {})));
+  }
+
+  /**
+   * The settings to start with: `env`, or the kept ones if `env` cannot be used and `mayFallBack`. `fault`: why the env
+   * file cannot be read, or null.
+   */
+  choose(env: Environment, fault: string | null, mayFallBack: boolean): Chosen {
+    const found = this.parse(env);
+    const problems = fault === null ? [] : [fault];
+    if ('problems' in found) problems.push(...found.problems.map(formatProblem));
+    else if (fault === null) return { parsed: found, env, refused: null };
+    if (!mayFallBack || this.#kept === null) return { problems };
+    const before = { ...withoutSettings(env), ...withoutNulls(this.#kept), ...this.#secretsIn(env) };
+    const parsed = this.parse(before);
+    const missing = 'problems' in parsed ? parsed.problems.map(formatProblem) : this.#missing(parsed);
+    if (!('problems' in parsed) && missing.length === 0)
+      return { parsed, env: before, refused: problems.join('; ') };
+    const words = missing.join('; ');
+    return { problems: [...problems, `the last good settings cannot be used either: ${words}`] };
+  }
+
+  /** Keeps `env`, with which the daemon runs now. A failure is logged. */
+  async keep(env: Environment): Promise<void> {
+    if (!this.#options.keeps) return;
+    const settings: Record<string, string | null> = {};
+    for (const [key, value] of Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1)))
+      if (isSetting(key) && value?.trim()) settings[key] = mayBeSecret(key, value) ? null : value;
+    // Spare the flash: a start with the same settings writes nothing.
+    if (JSON.stringify(settings) === JSON.stringify(this.#kept)) return;
+    try {
+      const { disk, version } = this.#options;
+      await writeSealed(disk, this.#path, { version, settings });
+      this.#kept = settings;
+    } catch (error) {
+      this.#notKept(wordsOf(error));
+    }
+  }
+
+  /** What `env` gives for the secrets that were left out: in the key itself, or in a file. */
+  #secretsIn(env: Environment): Environment {
+    const keys = Object.keys(this.#kept ?? {}).filter((key) => this.#kept?.[key] === null);
+    const names = keys.flatMap((key) => [key, `${key}_FILE`]).filter((name) => env[name] !== undefined);
+    return Object.fromEntries(names.map((name) => [name, env[name]]));
+  }
+
+  /** A problem for each secret that the kept settings had, and that is nowhere now: a token must not fall away. */
+  #missing({ config }: Good): string[] {
+    const gone = ROWS.filter(([member, { key }]) => this.#kept?.[key] === null && config[member] === null);
+    return gone.map(([, { key }]) => `${key}: it was set, a secret is not kept, and it is not set now`);
+  }
+
+  async #read(): Promise<void> {
+    try {
+      this.#kept = await readSealed(this.#options.disk, this.#path, settingsIn, ({ copy }) =>
+        this.#notKept(`the file is damaged: see ${copy}`),
+      );
+    } catch (error) {
+      this.#notKept(wordsOf(error));
+    }
+  }
+
+  #notKept(reason: string): void {
+    this.#options.log.warn('settings not kept', { path: this.#path, reason });
+  }
+}
+
+function isSetting(key: string): boolean {
+  return key.startsWith('FIELDPOST_');
+}
+
+/** True if the value is a secret itself, or that of a key that this version does not know. A path is none. */
+function mayBeSecret(key: string, value: string): boolean {
+  const row = ROWS.find(([, row]) => row.key === key)?.[1];
+  if (row === undefined) return !SECRET_BY_KEY.has(key);
+  const { isSecret, credential, file, kind } = row;
+  if (!isSecret || kind === secretPath || (file !== null && credential === null)) return false;
+  return kind.hides?.(kind.parse(value.trim())) ?? true;
+}
+
+function withoutSettings(env: Environment): Environment {
+  return Object.fromEntries(Object.entries(env).filter(([key]) => !isSetting(key)));
+}
+
+function withoutNulls(kept: Kept): Environment {
+  return Object.fromEntries(Object.entries(kept).map(([key, value]) => [key, value ?? undefined]));
+}
+
+const hasTexts = shapeOf({ settings: mapOf((value) => value === null || typeof value === 'string') });
+
+/** The settings in the file's document; null if it has another shape. Earlier programs kept keys without a value, too. */
+function settingsIn(document: unknown): Kept | null {
+  if (!hasTexts(document)) return null;
+  const { settings } = document as { settings: Kept };
+  if (!Object.keys(settings).every(isSetting)) return null;
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== ''));
+}

@@ -1,0 +1,210 @@
+/**
+ * The cloud's contract, one method per call. A call is made once: its caller decides when to retry. An answer that
+ * breaks the contract is a failed call, whatever its status: a captive portal answers 200 with a page of its own. Used
+ * by daemon/cloud.ts, link.ts and sync.ts.
+ */
+import type { CloudConfig } from '../../base/config/types.js';
+import { REFUSALS, retryAfterMsOf } from '../../base/http/answer.js';
+import type { JsonObject } from '../../base/json.js';
+import {
+  CLOUD_ANSWER_BYTES_MAX,
+  CLOUD_CALL_TIMEOUT_MS,
+  CLOUD_DOCUMENT_BYTES_MAX,
+  HEARTBEAT_TIMEOUT_MS,
+} from '../../base/limits.js';
+import { CloudError } from '../../base/retry/call-error.js';
+import type { Clock } from '../../base/system/clock.js';
+import type { HttpAnswer, HttpRequest, SendRequest } from '../../base/system/https.js';
+import type { LinkMode, RelayView } from '../../base/views.js';
+import type { ShortAnswer, ShortMessage } from '../../mail/message/short.js';
+import {
+  arrayMember,
+  failedCall,
+  jsonOf,
+  numberMember,
+  problemOf,
+  serverTimeOf,
+  strongEtagOf,
+  textMember,
+} from './answer.js';
+
+export { CloudError } from '../../base/retry/call-error.js';
+
+/** The body of a heartbeat. */
+export interface HeartbeatReport {
+  /** The same as long as the device has not booted anew. */
+  readonly bootId: string;
+  /** Counts the heartbeats since the daemon started, from 1. */
+  readonly sequence: number;
+  /** Since the device booted. Orders the heartbeats of one boot; `sequence` begins anew with each start. */
+  readonly uptimeMs: number;
+  /** `stopping`: a planned stop; nobody is notified. `moved`: the device goes to another cloud, or to none. */
+  readonly state: 'running' | 'stopping' | 'moved';
+  readonly intervalMs: number;
+  readonly queue: { readonly queued: number; readonly deferred: number; readonly failed: number };
+  readonly version: string;
+  /** The state of the relays. Clouds of earlier versions ignore it, and `link`. */
+  readonly relay?: RelayView['state'];
+  /** The state of the link before this heartbeat. */
+  readonly link?: LinkMode;
+}
+
+/** The answer to a heartbeat; members that the cloud does not send are left out. */
+export interface HeartbeatAnswer {
+  /** The ETag of the destinations document, as its header has it. */
+  readonly destinations?: string;
+  /** The interval of heartbeats that the cloud wants. */
+  readonly heartbeatMs?: number;
+  /** Its wall clock. */
+  readonly serverTimeMs?: number;
+  readonly retryAfterMs?: number;
+}
+
+/** `none`: the cloud has never stored a document. `more`: its other members, which the device keeps as they are. */
+export type DestinationsAnswer =
+  | { readonly kind: 'unchanged' }
+  | { readonly kind: 'none' }
+  | {
+      readonly kind: 'document';
+      readonly etag: string;
+      readonly entries: readonly unknown[];
+      readonly more?: JsonObject;
+    };
+
+/** `changed`: somebody else has replaced the document of that ETag. */
+export type PutAnswer = { readonly kind: 'stored'; readonly etag: string } | { readonly kind: 'changed' };
+
+interface ClientOptions {
+  readonly send: SendRequest;
+  readonly clock: Clock;
+  readonly version: string;
+}
+
+/** Every call but sendMessage rejects with CloudError if it fails. */
+export class CloudClient {
+  readonly #options: ClientOptions;
+  readonly #base: string;
+  readonly #headers: Readonly<Record<string, string>>;
+
+  constructor({ url, deviceId, key }: Pick<CloudConfig, 'url' | 'deviceId' | 'key'>, options: ClientOptions) {
+    this.#options = options;
+    this.#base = `${url}/devices/${deviceId}`;
+    this.#headers = {
+      Authorization: `Bearer ${key}`,
+      Accept: 'application/json',
+      'User-Agent': `fieldpost/${options.version}`,
+    };
+  }
+
+  async heartbeat(report: HeartbeatReport, signal: AbortSignal): Promise<HeartbeatAnswer> {
+    const answer = await this.#call('PUT', 'heartbeat', signal, {
+      body: report,
+      timeoutMs: HEARTBEAT_TIMEOUT_MS,
+    });
+    if (answer.status !== 200) throw this.#failed(answer);
+    const body = jsonOf(answer);
+    const retryAfterMs = retryAfterMsOf(answer.headers, this.#wallMs);
+    return {
+      ...textMember(body, 'destinations'),
+      ...numberMember(body, 'heartbeatMs'),
+      ...serverTimeOf(body),
+      ...(retryAfterMs !== null && { retryAfterMs }),
+    };
+  }
+
+  /** `etag`: of the document that is known already, or null. */
+  async getDestinations(etag: string | null, signal: AbortSignal): Promise<DestinationsAnswer> {
+    const answer = await this.#call('GET', 'destinations', signal, {
+      headers: etag === null ? {} : { 'If-None-Match': etag },
+      answerBytesMax: CLOUD_DOCUMENT_BYTES_MAX,
+    });
+    if (answer.status === 304 && etag !== null) return { kind: 'unchanged' };
+    // A proxy on the way may answer 404 as well, but with a page of its own.
+    if (answer.status === 404 && problemOf(answer) !== null) return { kind: 'none' };
+    if (answer.status !== 200) throw this.#failed(answer);
+    const document = jsonOf(answer);
+    const { destinations: _, ...more } = document;
+    const entries = arrayMember(document, 'destinations');
+    const present = { etag: strongEtagOf(answer), entries };
+    return { kind: 'document', ...present, ...(Object.keys(more).length > 0 && { more }) };
+  }
+
+  /** `ifMatch`: the ETag of the document that this one replaces; null: it is the first. */
+  async putDestinations(
+    entries: readonly unknown[],
+    ifMatch: string | null,
+    signal: AbortSignal,
+    more?: JsonObject,
+  ): Promise<PutAnswer> {
+    const answer = await this.#call('PUT', 'destinations', signal, {
+      headers: ifMatch === null ? { 'If-None-Match': '*' } : { 'If-Match': ifMatch },
+      body: { ...more, destinations: entries },
+      answerBytesMax: CLOUD_DOCUMENT_BYTES_MAX,
+    });
+    if (answer.status === 412) return { kind: 'changed' };
+    if (answer.status !== 200 && answer.status !== 204) throw this.#failed(answer);
+    if (answer.body.length > 0) jsonOf(answer);
+    return { kind: 'stored', etag: strongEtagOf(answer) };
+  }
+
+  /** Gives `later` instead of rejecting with CloudError. */
+  async sendMessage(message: ShortMessage, signal: AbortSignal): Promise<ShortAnswer> {
+    try {
+      const answer = await this.#call('POST', 'messages', signal, {
+        headers: { 'Idempotency-Key': message.id },
+        body: message,
+      });
+      const { status } = answer;
+      const problem = problemOf(answer);
+      // Without a problem the answer is perhaps that of a proxy.
+      if (REFUSALS.includes(status) && problem !== null) {
+        return { kind: 'refused', reply: `${status} ${problem}` };
+      }
+      if (status < 200 || status >= 300) throw this.#failed(answer);
+      if (jsonOf(answer).id === message.id) return { kind: 'taken', reply: `${status} taken` };
+      const { retryAfterMs } = this.#failed(answer);
+      throw new CloudError(`it answered ${status} with another id than the message's`, retryAfterMs);
+    } catch (error) {
+      if (!(error instanceof CloudError)) throw error;
+      const { message: reply, retryAfterMs, isReached } = error;
+      return { kind: 'later', reply, retryAfterMs, isReached };
+    }
+  }
+
+  get #wallMs(): number {
+    return this.#options.clock.wallMs();
+  }
+
+  #failed(answer: HttpAnswer): CloudError {
+    return failedCall(answer, this.#wallMs);
+  }
+
+  /** Rejects with CloudError if no whole answer came. */
+  async #call(
+    method: HttpRequest['method'],
+    path: string,
+    signal: AbortSignal,
+    more: Partial<Pick<HttpRequest, 'headers' | 'timeoutMs' | 'answerBytesMax'>> & { body?: unknown },
+  ): Promise<HttpAnswer> {
+    const {
+      body,
+      headers,
+      timeoutMs = CLOUD_CALL_TIMEOUT_MS,
+      answerBytesMax = CLOUD_ANSWER_BYTES_MAX,
+    } = more;
+    const json = body === undefined ? undefined : { 'Content-Type': 'application/json' };
+    try {
+      return await this.#options.send({
+        method,
+        url: `${this.#base}/${path}`,
+        headers: { ...this.#headers, ...json, ...headers },
+        body: body === undefined ? null : JSON.stringify(body),
+        timeoutMs,
+        answerBytesMax,
+        signal,
+      });
+    } catch (error) {
+      throw CloudError.ofNetwork(error, new URL(this.#base).hostname, this.#wallMs);
+    }
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * Delivers the messages of a store: emails by relays; calls, pushes and SMS by the cloud. Each type has a queue of its own,
+ * so a call does not wait behind 300 SMS, nor for an SMS provider that is down.
+ */
+import { heloNameOf, senderOf } from '../../base/config/names.js';
+import type { Config } from '../../base/config/settings.js';
+import type { Clock } from '../../base/system/clock.js';
+import type { Connect } from '../../base/system/connect.js';
+import type { Log } from '../../base/system/log.js';
+import type { Outcomes, RelayView } from '../../base/views.js';
+import type { Message } from '../message/message.js';
+import type { Store } from '../store/store.js';
+import { CloudTransport, type Short, type ShortWay } from './cloud-transport.js';
+import { type AgeingType, Expiry } from './expiry.js';
+import { RelayTokens } from './oauth/relay-tokens.js';
+import type { OpenTokenSource } from './oauth/token-source.js';
+import { OutcomeWriter } from './outcome-writer.js';
+import { Queue } from './queue.js';
+import { Rendering } from './smtp/rendering.js';
+import type { openSession } from './smtp/smtp-session.js';
+import { type Mail, SmtpTransport } from './smtp/smtp-transport.js';
+import type { Load, Transport } from './transport.js';
+
+/** What delivery is given. */
+interface DeliveryOptions {
+  readonly store: Store;
+  /** A reload may change it at any time. Its relay settings take effect with reload(). */
+  readonly config: Config;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  random(): number;
+  readonly log: Log;
+  readonly connect: Connect;
+  /** The device's name at this moment. */
+  hostname(): string;
+  /** Called with the number of bytes that were streamed, so that a garbage collection can free them in time. */
+  readonly streamed?: (bytes: number) => void;
+  /** True: a killed process sends at most one message twice, not two. */
+  readonly recordsEach?: boolean;
+  /** Over sockets if left out. */
+  readonly openSession?: typeof openSession;
+  /** Where access tokens for relays come from; only with settings that name no such source it may be left out. */
+  readonly openTokens?: OpenTokenSource;
+  /** How SMS, calls and pushes leave; null: they cannot be sent, and expire. */
+  readonly short: ShortWay | null;
+}
+
+/** Calls first: they are the most urgent. */
+const TYPES: readonly AgeingType[] = [3, 4, 2];
+
+/** The queue of one type that goes by the cloud. */
+interface ShortQueue {
+  readonly type: AgeingType;
+  readonly transport: CloudTransport;
+  readonly queue: Queue<Short>;
+}
+
+/** All queues; idle until started. */
+export class Delivery {
+  readonly #options: DeliveryOptions;
+  readonly #writer: OutcomeWriter;
+  readonly #expiry: Expiry;
+  readonly #rendering: Rendering;
+  readonly #shorts: readonly ShortQueue[];
+  readonly #tokens: RelayTokens;
+  #relays: SmtpTransport;
+  #mails: Queue<Mail>;
+
+  constructor(options: DeliveryOptions) {
+    const { short } = options;
+    this.#options = options;
+    this.#writer = new OutcomeWriter(options, {
+      deferred: (id) => this.#deferred(id),
+      relieved: () => this.#relieved(),
+    });
+    const reasonOf = (type: AgeingType) => this.#shortOf(type)?.transport.peers[0].reason ?? null;
+    this.#expiry = new Expiry({ ...options, writer: this.#writer, reasonOf });
+    this.#rendering = new Rendering({ ...options, sender: this.#sender });
+    this.#shorts = short === null ? [] : TYPES.map((type) => this.#shortQueue(type, short));
+    this.#tokens = new RelayTokens(options.config, options.openTokens);
+    this.#relays = this.#openRelays();
+    this.#mails = this.#queue(this.#relays, 1);
+  }
+
+  /** How many messages were sent, deferred, failed and expired since the start. */
+  get outcomes(): Readonly<Outcomes> {
+    return this.#writer.outcomes;
+  }
+
+  relayView(): RelayView {
+    return this.#relays.view();
+  }
+
+  /** Why messages wait although the link is online; null if none does. */
+  get waitReason(): string | null {
+    for (const { transport, queue } of this.#shorts) {
+      const { reason } = transport.peers[0];
+      if (reason !== null && queue.hasReady) return reason;
+    }
+    return null;
+  }
+
+  /** The size of a mail, and the largest size that the relays take. */
+  get rendering(): Pick<Rendering, 'limitBytes' | 'bytesOf'> {
+    return this.#rendering;
+  }
+
+  start(): void {
+    this.#expiry.start();
+    for (const queue of this.#queues) queue.start();
+  }
+
+  /**
+   * Checks what may be sent now. Call it after an accept, retry, flush, hold or release. `lifeMs`: the shortest life that an
+   * accepted or retried message gave itself.
+   */
+  nudge(lifeMs?: number): void {
+    this.#expiry.nudge(lifeMs);
+    for (const queue of this.#queues) queue.nudge();
+  }
+
+  /** Tries failing relays and the cloud at once, because the network is back or a person asked for it. */
+  wake(): void {
+    this.#expiry.nudge();
+    for (const queue of this.#queues) queue.wake();
+  }
+
+  /**
+   * Follows new settings. With `renewsRelays` it finishes the mail under way within STOP_SENDING_MS, then uses the relays
+   * of the new settings.
+   */
+  async reload(renewsRelays: boolean): Promise<void> {
+    this.#expiry.lookAtAll();
+    if (!renewsRelays) return;
+    await this.#mails.stop();
+    await this.#tokens.reload();
+    this.#relays = this.#openRelays();
+    this.#mails = this.#queue(this.#relays, 1);
+    this.#mails.start();
+  }
+
+  /** Finishes the messages that are being sent, within STOP_SENDING_MS. */
+  async stop(): Promise<void> {
+    await Promise.all([this.#expiry.stop(), ...this.#queues.map((queue) => queue.stop())]);
+    await this.#tokens.close();
+    await this.#writer.stop();
+  }
+
+  get #queues(): readonly Pick<Queue<Mail>, 'start' | 'nudge' | 'wake' | 'relieved' | 'stop'>[] {
+    return [this.#mails, ...this.#shorts.map(({ queue }) => queue)];
+  }
+
+  #shortOf(type: Message['type']): ShortQueue | undefined {
+    return this.#shorts.find((short) => short.type === type);
+  }
+
+  #deferred(id: string): void {
+    const message = this.#options.store.get(id);
+    if (message === undefined) return;
+    (this.#shortOf(message.type)?.queue ?? this.#mails).deferred(id);
+    this.#expiry.expect(message);
+  }
+
+  #relieved(): void {
+    this.#expiry.lookAtAll();
+    for (const queue of this.#queues) queue.relieved();
+  }
+
+  readonly #sender = () => senderOf(this.#options.config, this.#options.hostname);
+
+  #openRelays(): SmtpTransport {
+    const { config, clock, connect, hostname } = this.#options;
+    const session = {
+      password: config.relayPassword,
+      ca: config.relayCa,
+      timeoutMs: config.smtpTimeoutMs,
+      clock,
+      connect,
+    };
+    return new SmtpTransport({
+      ...this.#options,
+      sender: this.#sender,
+      render: (...mail) => this.#rendering.parcel(...mail),
+      open: async (relay) => {
+        // Loaded with the first connection: TLS needs memory that a daemon without a link does not need.
+        const open = this.#options.openSession ?? (await import('./smtp/smtp-session.js')).openSession;
+        const helo = heloNameOf(config, hostname());
+        const opened = await this.#tokens.session(relay, (token) => open({ relay, ...session, token, helo }));
+        this.#rendering.heard(relay, opened.sizeLimit);
+        return opened;
+      },
+    });
+  }
+
+  #shortQueue(type: AgeingType, way: ShortWay): ShortQueue {
+    const transport = new CloudTransport(way, this.#options);
+    return { type, transport, queue: this.#queue(transport, type) };
+  }
+
+  #queue<L extends Load>(transport: Transport<L>, type: Message['type']): Queue<L> {
+    const options = { ...this.#options, writer: this.#writer, expiry: this.#expiry };
+    return new Queue(transport, (message) => message.type === type, options);
+  }
+}

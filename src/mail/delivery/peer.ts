@@ -1,0 +1,197 @@
+/**
+ * The state of one peer, a relay or the cloud, and when it may be tried again. Its failures are counted here, and charged
+ * to no message.
+ */
+import { HOUR_MS, SECOND_MS } from '../../base/limits.js';
+import { Backoff, type BackoffOptions } from '../../base/retry/backoff.js';
+import { span } from '../../base/sizes.js';
+import { startMsOf } from '../../base/stamp.js';
+import { Proofs } from './proofs.js';
+import type { RefusalPauses } from './transport.js';
+
+/** A message that is under way for longer than this keeps others waiting. */
+export const SLOW_OFFER_MS = 30 * SECOND_MS;
+/** How much of a pause after a refusal jitter leaves. */
+const REFUSED_LEAST_SHARE = 0.9;
+
+/**
+ * Whether a peer works. `failing`: it cannot be reached, or has trouble of its own. `refusing`: it refuses this device or
+ * its account, such as for a quota.
+ */
+type PeerState = 'unknown' | 'ok' | 'failing' | 'refusing';
+
+/** What a peer needs. */
+export interface PeerOptions extends BackoffOptions {
+  readonly clock: { bootMs(): number; wallMs(): number };
+  /** Called when the state changes, with the reason, or with how long it had failed or refused (undefined: it had not). */
+  readonly onFailing?: (reason: string) => void;
+  readonly onRefusing?: (reason: string) => void;
+  readonly onOk?: (failedMs: number | undefined) => void;
+}
+
+/** Whether a peer works, since when, and when it may be tried again. */
+export class Peer {
+  readonly name: string;
+  /** Judges its refusals by the messages that it took. */
+  readonly proofs: Proofs;
+  readonly #options: PeerOptions;
+  readonly #backoff: Backoff;
+  /** Between probes of a peer that refuses. */
+  readonly #refusals: Backoff;
+  #pauses: RefusalPauses = { firstMs: HOUR_MS, maxMs: HOUR_MS };
+  #state: PeerState = 'unknown';
+  #sinceMs: number;
+  #reason: string | null = null;
+  #isProbed = false;
+  #isReached = false;
+  #hasRefused = false;
+  /** When the messages that are under way were offered, on the boot's clock, the oldest first. */
+  readonly #offers = new Set<{ readonly sinceMs: number }>();
+
+  constructor(name: string, options: PeerOptions) {
+    this.name = name;
+    this.proofs = new Proofs(options.clock);
+    this.#options = options;
+    this.#backoff = new Backoff(options);
+    const pauses = () => this.#pauses;
+    const config = {
+      get backoffMinMs() {
+        return pauses().firstMs;
+      },
+      get backoffMaxMs() {
+        return pauses().maxMs;
+      },
+      leastShare: REFUSED_LEAST_SHARE,
+    };
+    this.#refusals = new Backoff({ ...options, config });
+    this.#sinceMs = options.clock.bootMs();
+  }
+
+  get state(): PeerState {
+    return this.#state;
+  }
+
+  /** True if only a probe may show that it works again. */
+  get isDown(): boolean {
+    return this.#state === 'failing' || this.#state === 'refusing';
+  }
+
+  /** Why the peer is down, or is suspected to be, or keeps messages waiting; else null. */
+  get reason(): string | null {
+    const { offeredSinceMs } = this;
+    if (this.#reason !== null || offeredSinceMs === null) return this.#reason;
+    const underWayMs = this.#options.clock.bootMs() - offeredSinceMs;
+    return underWayMs < SLOW_OFFER_MS ? null : `a message has been under way for ${span(underWayMs)}`;
+  }
+
+  /** Since when the oldest of the messages under way is offered, on the boot's clock; null: none is. */
+  get offeredSinceMs(): number | null {
+    for (const { sinceMs } of this.#offers) return sinceMs;
+    return null;
+  }
+
+  /** A message is offered. Call the result when its outcome is known. */
+  offering(): () => void {
+    const offer = { sinceMs: this.#options.clock.bootMs() };
+    this.#offers.add(offer);
+    return () => void this.#offers.delete(offer);
+  }
+
+  /** Wall time at which the state began, by the wall clock as it is now. */
+  get sinceMs(): number {
+    return startMsOf(this.#options.clock) + this.#sinceMs;
+  }
+
+  /** True if it may be used now. A peer that is not `ok` gets one attempt at a time: the probe. */
+  isAvailable(): boolean {
+    return (this.#state === 'ok' || !this.#isProbed) && this.#options.clock.bootMs() >= this.readyMs;
+  }
+
+  /** Boot time at which its pause ends. */
+  get readyMs(): number {
+    return Math.max(this.#backoff.readyMs, this.#refusals.readyMs);
+  }
+
+  /** Boot time at which it will be available; Infinity during a probe, whose end decides. */
+  get nextMs(): number {
+    return this.#isProbed ? Number.POSITIVE_INFINITY : this.readyMs;
+  }
+
+  /** An attempt begins. Returns true if it is a probe: then call endProbe() after it. */
+  begin(): boolean {
+    this.#backoff.begin();
+    this.#refusals.begin();
+    if (this.#state === 'ok') return false;
+    this.#isProbed = true;
+    return true;
+  }
+
+  endProbe(): void {
+    this.#isProbed = false;
+  }
+
+  /** True if a session was opened since the last failure. Only a message shows whether the peer takes messages. */
+  get isReached(): boolean {
+    return this.#isReached;
+  }
+
+  /** A session was opened. */
+  reached(): void {
+    this.#isReached = true;
+  }
+
+  /** It took a message, or refused one that was at fault itself. */
+  good(): void {
+    this.#hasRefused = false;
+    this.#backoff.good();
+    this.#refusals.good();
+    this.#reason = null;
+    if (this.#state === 'ok') return;
+    const failedMs = this.isDown ? this.#options.clock.bootMs() - this.#sinceMs : undefined;
+    this.#become('ok');
+    this.#options.onOk?.(failedMs);
+  }
+
+  /** A message moves to the end because of this peer. Returns true the first time since the peer was good. */
+  isNews(): boolean {
+    const isNews = !this.#hasRefused;
+    this.#hasRefused = true;
+    return isNews;
+  }
+
+  /** It refused this device for one message; later ones show whether it refuses all. Keeps the state, stores the reason. */
+  suspected(reason: string): void {
+    if (!this.isDown) this.#reason = reason;
+  }
+
+  /** It is to blame for a failure, and asks for a pause of `retryAfterMs`. */
+  failed(reason: string, retryAfterMs = 0): void {
+    this.#backoff.failed(retryAfterMs);
+    this.#isReached = false;
+    this.#reason = reason;
+    if (this.#state === 'failing') return;
+    this.#become('failing');
+    this.#options.onFailing?.(reason);
+  }
+
+  /** It refuses this device or its account. Each further pause is twice as long. */
+  refused(reason: string, pauses: RefusalPauses): void {
+    this.#pauses = pauses;
+    this.#refusals.failed();
+    this.#reason = reason;
+    if (this.#state === 'refusing') return;
+    this.#become('refusing');
+    this.#options.onRefusing?.(reason);
+  }
+
+  /** The network has changed, or a person asks: it may be tried at once. */
+  wake(): void {
+    this.#backoff.wake();
+    this.#refusals.wake();
+  }
+
+  #become(state: PeerState): void {
+    this.#state = state;
+    this.#sinceMs = this.#options.clock.bootMs();
+  }
+}

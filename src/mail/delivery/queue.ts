@@ -1,0 +1,342 @@
+/**
+ * The delivery loop of one transport: takes messages from the store and sends them, at its own pace. A nudge, its alarm or
+ * a line that becomes free wakes it; in between it does nothing.
+ *
+ * `#pump` starts all that can begin now, and waits for nothing. `#run` sends over one line as long as messages are ready,
+ * and pumps again. So a message that is accepted while an attempt ends is not missed.
+ */
+import { assert } from '../../base/errors.js';
+import { STOP_SENDING_MS } from '../../base/limits.js';
+import { Alarm } from '../../base/retry/alarm.js';
+import type { Timer } from '../../base/system/clock.js';
+import type { Message, Verdict } from '../message/message.js';
+import type { IsWanted } from '../store/store.js';
+import { Agenda } from './agenda.js';
+import { Blame, type Offer } from './blame.js';
+import { type ChargeOptions, deferral, unreadable } from './charge.js';
+import type { Expiry } from './expiry.js';
+import type { OutcomeWriter } from './outcome-writer.js';
+import { type Peer, SLOW_OFFER_MS } from './peer.js';
+import { chooseLine, choosePeer, chooseProbe, nextPeerMs } from './peer-choice.js';
+import { CONFIRM_MS } from './proofs.js';
+import type { Line, Load, Outcome, Transport } from './transport.js';
+
+/** What a queue needs. */
+interface QueueOptions extends ChargeOptions {
+  readonly writer: OutcomeWriter;
+  readonly expiry: Expiry;
+  /** Each outcome is recorded before the next message is sent. */
+  readonly recordsEach?: boolean;
+}
+
+/**
+ * What becomes of a message after an offer. `unoffered`: it was not tried, and is still the next. `behind`: it moves to the
+ * end, uncharged; with `isOutage` it takes its old place when the peer works again. `requeued`: it is offered
+ * again soon, uncharged, and its reply is recorded.
+ */
+type Fate =
+  | Verdict
+  | { readonly kind: 'unoffered' }
+  | { readonly kind: 'behind'; readonly reply: string; readonly isOutage: boolean; readonly isNews: boolean }
+  | { readonly kind: 'requeued'; readonly reply: string };
+
+const UNOFFERED: Fate = { kind: 'unoffered' };
+
+/** The loop; idle until started. */
+export class Queue<L extends Load> {
+  readonly #options: QueueOptions;
+  readonly #transport: Transport<L>;
+  readonly #agenda: Agenda;
+  readonly #blame = new Blame();
+  readonly #alarm: Alarm;
+  #mode: 'idle' | 'running' | 'stopping' = 'idle';
+  /** True while stop() closes the lines: a failed send is then not the fault of the peer. */
+  #isAbandoning = false;
+  /** The lines in use, from before the session is opened until the outcome is recorded. */
+  readonly #busy = new Set<Line<L>>();
+  /** How many of them open a session now. Each will pick a message. */
+  #connecting = 0;
+  readonly #sending = new Set<Promise<void>>();
+
+  /** `mine` tells which messages are for this transport. */
+  constructor(transport: Transport<L>, mine: IsWanted, options: QueueOptions) {
+    this.#options = options;
+    this.#transport = transport;
+    this.#agenda = new Agenda(options.store, options.clock, mine);
+    this.#alarm = new Alarm(options.clock, () => this.#pump());
+  }
+
+  start(): void {
+    assert(this.#mode === 'idle');
+    this.#mode = 'running';
+    this.#pump();
+  }
+
+  /** Checks what may be sent now, after an accept, retry, flush, hold or release. Cheap, so it may be called often. */
+  nudge(): void {
+    const { writer } = this.#options;
+    this.#agenda.review();
+    if (writer.isWaiting) void writer.tryAgain();
+    else this.#pump();
+  }
+
+  /** The store has deferred the message. */
+  deferred(id: string): void {
+    this.#agenda.deferred(id);
+  }
+
+  /** There is room again for outcomes. */
+  relieved(): void {
+    this.#pump();
+  }
+
+  /** Tries failing peers at once, because the network is back or a person asked for it. */
+  wake(): void {
+    for (const peer of this.#transport.peers) peer.wake();
+    this.nudge();
+  }
+
+  /** True if a message waits only for its turn, or for a peer that works. */
+  get hasReady(): boolean {
+    return this.#agenda.ready() > 0;
+  }
+
+  /** Finishes the messages that are being sent, within STOP_SENDING_MS, and closes the connections. */
+  async stop(): Promise<void> {
+    this.#mode = 'stopping';
+    this.#alarm.end();
+    let timer: Timer | undefined;
+    const patience = new Promise<void>((done) => {
+      timer = this.#options.clock.after(STOP_SENDING_MS, done);
+    });
+    await Promise.race([Promise.all(this.#sending), patience]);
+    timer?.stop();
+    this.#isAbandoning = true;
+    const { lines, scout } = this.#transport;
+    await Promise.all([...lines, ...(scout ? [scout] : [])].map((line) => line.close()));
+    await Promise.all(this.#sending);
+  }
+
+  #mayTake(): boolean {
+    const { store, writer } = this.#options;
+    return this.#mode === 'running' && !store.held && !writer.isStuck && this.#transport.isOpen();
+  }
+
+  /** Begins all that can begin now, and sets the alarm for what can begin later. */
+  #pump(): void {
+    this.#alarm.at(this.#beginAll());
+  }
+
+  /** Begins what can begin, and returns the boot time at which more may begin; Infinity: only after a nudge. */
+  #beginAll(): number {
+    const { peers } = this.#transport;
+    this.#beginProbe();
+    const urgentMs = this.#beginUrgent();
+    while (this.#mayTake()) {
+      const peer = choosePeer(peers);
+      if (peer === null) return Math.min(nextPeerMs(peers), urgentMs);
+      const line = chooseLine(this.#transport.lines, this.#busy, peer);
+      // Each line pumps again when it has picked a message, and when it is free.
+      if (line === undefined) return urgentMs;
+      const ready = this.#agenda.ready();
+      if (ready === 0 && this.#connecting === 0) return this.#agenda.nextMs;
+      if (ready <= this.#connecting || !this.#options.writer.mayOffer()) break;
+      void this.#run(line, peer);
+    }
+    return Number.POSITIVE_INFINITY;
+  }
+
+  #beginProbe(): void {
+    const { scout, peers } = this.#transport;
+    if (scout === null || this.#busy.has(scout) || !this.#mayTake()) return;
+    const peer = chooseProbe(peers);
+    if (peer === null || this.#agenda.ready() <= this.#connecting || !this.#options.writer.mayOffer()) return;
+    void this.#run(scout, peer);
+  }
+
+  /**
+   * An urgent message does not wait behind others that are under way for long: it gets one further connection. Returns the
+   * boot time at which that may be so.
+   */
+  #beginUrgent(): number {
+    const { scout, lines, peers } = this.#transport;
+    const peer = peers.find(({ isDown }) => !isDown);
+    if (scout === null || peer === undefined || !this.#mayTake() || this.#agenda.urgentReady === 0)
+      return Number.POSITIVE_INFINITY;
+    const { offeredSinceMs } = peer;
+    const isFree = !this.#busy.has(scout) && this.#options.writer.mayOffer();
+    if (offeredSinceMs === null || !isFree || !lines.every((line) => this.#busy.has(line)))
+      return Number.POSITIVE_INFINITY;
+    const dueMs = offeredSinceMs + SLOW_OFFER_MS;
+    if (this.#options.clock.bootMs() < dueMs) return dueMs;
+    void this.#run(scout, peer, true);
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /** Uses one line: opens a session, and sends one message after another. */
+  async #run(line: Line<L>, peer: Peer, isUrgent = false): Promise<void> {
+    const isProbe = peer.begin();
+    const isScout = line === this.#transport.scout;
+    // A scout counts only if its peer was reached since its last failure. Else a message would wait for a peer that is down.
+    const isCounted = !isScout || peer.isReached;
+    this.#busy.add(line);
+    if (isCounted) this.#connecting++;
+    const reason = await line.open(peer);
+    if (isCounted) this.#connecting--;
+    if (reason !== null) this.#unreached(peer, reason);
+    else {
+      peer.reached();
+      const sending = this.#sendAll(line, peer, isProbe, isUrgent);
+      this.#sending.add(sending);
+      await sending;
+      this.#sending.delete(sending);
+    }
+    if (isProbe) peer.endProbe();
+    // The other lines take over, so that no peer has more connections than are allowed.
+    if (isScout) await line.close();
+    this.#busy.delete(line);
+    this.#pump();
+    if (this.#mode !== 'running') void line.close();
+    else if (!this.#busy.has(line)) line.rest();
+  }
+
+  /** A queue that has stopped leaves the peer's state alone: after a reload another queue uses the relay. */
+  #unreached(peer: Peer, reason: string): void {
+    if (this.#mode === 'running') peer.failed(reason);
+    this.#missed();
+  }
+
+  /**
+   * While one message is sent, the next is loaded. With PIPELINING its commands go out together with the final dot: one
+   * round trip a message. While a `sent` is recorded, the next message is sent, which saves a third of the time. So a
+   * killed process sends two messages twice at most; one if `recordsEach`.
+   */
+  async #sendAll(line: Line<L>, peer: Peer, isProbe: boolean, isUrgent: boolean): Promise<void> {
+    let load = await this.#load(peer, isProbe, isUrgent);
+    let [recorded, recordedBefore] = [Promise.resolve(), Promise.resolve()];
+    for (let isFirst = true; load !== null; isFirst = false) {
+      const next = this.#mayLookAhead(line, peer, load) ? await this.#load(peer, false, isUrgent) : null;
+      await recordedBefore;
+      if (!this.#mayTake() || !(isFirst || line.isOpenTo(peer))) {
+        if (next !== null) this.#putBack(next);
+        this.#putBack(load);
+        await line.close();
+        break;
+      }
+      const wasDown = peer.isDown;
+      // Q3: the offer.
+      const { refusals } = peer.proofs;
+      const offered = peer.offering();
+      const offer = line.offer(load, next).finally(offered);
+      // An urgent message that is ready now must not wait for its end.
+      if (this.#agenda.urgentReady > 0) this.#pump();
+      const outcome = await offer;
+      const hasOthers = next !== null || this.hasReady || this.#busy.size > 1;
+      const fate = this.#judge(peer, load, outcome, { hasOthers, afterRefusals: refusals });
+      if (wasDown && !peer.isDown) this.#agenda.letBack();
+      recordedBefore = recorded;
+      recorded = this.#conclude(line, peer, load, fate);
+      // After a refusal the session may end, or the writer be stuck.
+      if (fate.kind !== 'sent' || this.#options.recordsEach) await recorded;
+      load = next;
+    }
+    await Promise.all([recordedBefore, recorded]);
+  }
+
+  /** Claims the next message that can be read and is not too old; null if there is none, or none may be sent. */
+  async #load({ name: relay }: Peer, isProbe: boolean, isUrgent: boolean): Promise<L | null> {
+    const { writer, expiry } = this.#options;
+    const ready = () => (isUrgent ? this.#agenda.urgentReady : this.#agenda.ready());
+    while (this.#mayTake() && ready() > 0 && writer.mayOffer()) {
+      const message = this.#agenda.claim(isProbe, isUrgent);
+      if (message === null) break;
+      // The other lines left this message to us: there may be more for them.
+      this.#pump();
+      const found = expiry.isOver(message, false) ? expiry.verdictOn(message) : await this.#ready(message);
+      if (!('kind' in found)) return found;
+      await writer.record({ id: message.id, verdict: found, relay });
+    }
+    return null;
+  }
+
+  /** Loads a claimed message, or returns the verdict on it if it cannot be read. */
+  async #ready(message: Message): Promise<L | Verdict> {
+    try {
+      return await this.#transport.load(message);
+    } catch (error) {
+      return unreadable(message, error, this.#options);
+    }
+  }
+
+  /**
+   * Look ahead only with a peer that works, and only if more messages are ready than lines are connecting. An urgent
+   * message is not bound to the message before it, whose reply may not come.
+   */
+  #mayLookAhead(line: Line<L>, { state }: Peer, load: L): boolean {
+    const { urgentReady } = this.#agenda;
+    return (
+      state === 'ok' && urgentReady === 0 && line.takesAhead(load) && this.#agenda.ready() > this.#connecting
+    );
+  }
+
+  /** Decides what becomes of an offered message. */
+  #judge(peer: Peer, { message }: L, outcome: Outcome | null, offer: Offer): Fate {
+    if (outcome === null) return UNOFFERED;
+    const { kind, suspect, reply, retryAfterMs } = outcome;
+    if (this.#isAbandoning && kind !== 'sent') {
+      this.#options.log.warn('send abandoned', { id: message.id, reply });
+      return UNOFFERED;
+    }
+    const judgement = this.#blame.judge(peer, message.id, outcome, offer);
+    if (outcome.unreadable !== undefined) return unreadable(message, outcome.unreadable, this.#options);
+    if (kind !== 'deferred') return { kind, reply };
+    if (judgement === 'failed') return { kind: 'failed', reply };
+    if (this.#options.expiry.isOver(message, true)) return { kind: 'expired', reply };
+    if (judgement === 'charged') {
+      const deferred = deferral(message, reply, this.#options);
+      // Wait longer than the pause that the peer asks for, so that other messages are sent in between.
+      const pauseMs = retryAfterMs > 0 ? peer.readyMs - this.#options.clock.bootMs() : 0;
+      return { ...deferred, delayMs: pauseMs + deferred.delayMs };
+    }
+    if (judgement === 'requeued') return { kind: 'requeued', reply };
+    const isNews = suspect === 'either' || peer.isNews();
+    return { kind: 'behind', reply, isOutage: judgement === 'waits', isNews };
+  }
+
+  async #conclude(line: Line<L>, peer: Peer, load: L, fate: Fate): Promise<void> {
+    const { id } = load.message;
+    if (fate.kind === 'unoffered') {
+      this.#putBack(load);
+      await line.close();
+    } else if (fate.kind === 'behind') {
+      this.#giveBack(load);
+      this.#agenda.putBehind(load.message, fate.isOutage);
+      if (fate.isNews) this.#options.log.info('put behind', { id, relay: peer.name, reply: fate.reply });
+      if (!fate.isOutage) return;
+      this.#missed();
+      // The next try opens a new session: a person may have corrected our name or login.
+      await line.close();
+    } else if (fate.kind === 'requeued') {
+      // Recorded as a deferral: its reply is all that a person has until the refusal is confirmed.
+      const verdict = { kind: 'deferred', reply: fate.reply, delayMs: CONFIRM_MS } as const;
+      await this.#options.writer.record({ id, verdict, relay: peer.name });
+    } else await this.#options.writer.record({ id, verdict: fate, relay: peer.name });
+  }
+
+  /** The message was not tried: it is the next again. */
+  #putBack(load: L): void {
+    this.#giveBack(load);
+    this.#agenda.putBack(load.message);
+  }
+
+  #giveBack({ message }: L): void {
+    this.#options.store.giveBack(message.id);
+    this.#options.expiry.expect(message);
+  }
+
+  /** A peer is down. If all are, this time does not count for the age of emails. */
+  #missed(): void {
+    const { peers } = this.#transport;
+    if (this.#mode === 'running' && peers.every(({ isDown }) => isDown)) this.#transport.missed();
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * Makes mails as they go over the wire for delivery. Knows the largest size that the relays take: the api refuses larger
+ * mails.
+ */
+
+import type { Config } from '../../../base/config/settings.js';
+import type { RelayConfig } from '../../../base/config/types.js';
+import { FieldpostError } from '../../../base/errors.js';
+import { dateMsOf } from '../../../base/stamp.js';
+import type { Clock } from '../../../base/system/clock.js';
+import { type Address, needsSmtpUtf8 } from '../../message/address.js';
+import type {
+  Attachment,
+  Email,
+  EmailContent,
+  EmailDraft,
+  ReadyMadeContent,
+  Sender,
+} from '../../message/message.js';
+import { messageIdOf, newMessageId } from '../../message/message-id.js';
+import { type Rendered, render } from '../../mime/letter.js';
+import { renderReadyMade } from '../../mime/ready-made-letter.js';
+import type { Store } from '../../store/store.js';
+
+/** Each byte that is read is copied about this many times on its way to the relay (base64, pieces). */
+const SENT_COPIES = 4;
+/** A text of the length of every id. */
+const SOME_ID = '0'.repeat(15);
+
+/** A mail as it goes over the wire. */
+export interface Parcel {
+  /** Bytes of the content. */
+  readonly size: number;
+  /** True if an address is not ASCII. */
+  readonly smtpUtf8: boolean;
+  /** True if the content may have octets beyond ASCII. */
+  readonly isEightBit?: boolean;
+  readonly content: Buffer | AsyncIterable<Buffer>;
+}
+
+/** What rendering needs. */
+interface RenderingOptions {
+  /** A reload may change it at any time. */
+  readonly config: Pick<Config, 'relays'>;
+  /** The present sender. */
+  readonly sender: () => Address;
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Called with the number of bytes that were streamed. */
+  readonly streamed?: (bytes: number) => void;
+}
+
+/** The mails of one store. */
+export class Rendering {
+  readonly #options: RenderingOptions;
+  /** The size limit of each relay, as it said last; null: it has none. */
+  readonly #limits = new Map<string, number | null>();
+
+  constructor(options: RenderingOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * The mail with the sender `from`. Its Message-ID is that of its acceptance, for any sender. Throws storage-damaged if
+   * something is not what was accepted. Reading the content may throw it, too.
+   */
+  parcel(message: Email, content: EmailContent | ReadyMadeContent, from: Sender): Parcel {
+    const { clock, store, sender } = this.#options;
+    const dateMs = dateMsOf(message.accepted, clock, store.boots);
+    const open = (attachment: Attachment) => this.#open(attachment);
+    const messageId = messageIdOf(message, store.storeId) as string;
+    const sending = { from: from || sender(), dateMs, messageId, open };
+    const isReadyMade = 'missing' in content;
+    const { size, bytes } = isReadyMade
+      ? this.#complete(message, content, sending)
+      : this.#render({ ...message, content }, sending);
+    const smtpUtf8 = [from, message.destination, ...peopleIn(content)].some(needsSmtpUtf8);
+    return { size, smtpUtf8, isEightBit: isReadyMade, content: bytes };
+  }
+
+  /** A ready-made mail, behind the headers that it lacks. */
+  #complete({ attachments }: Email, content: ReadyMadeContent, { open, ...stamps }: Sending): Rendered {
+    const [file] = attachments;
+    if (file === undefined) throw new FieldpostError('storage-damaged', 'the mail has lost its file');
+    return renderReadyMade(content, stamps, { ...file, open: () => open(file) });
+  }
+
+  /** Octets of the mail that the draft will be. */
+  bytesOf(draft: EmailDraft): number {
+    const { sender, clock, store } = this.#options;
+    const from = draft.from ?? sender();
+    const messageId = newMessageId(SOME_ID, store.storeId, from);
+    return this.#render(draft, { from, messageId, dateMs: clock.wallMs(), open: unread }).size;
+  }
+
+  /** A relay has said its size limit (RFC 1870). */
+  heard({ host, port }: RelayConfig, limitBytes: number | null): void {
+    this.#limits.set(`${host}:${port}`, limitBytes);
+  }
+
+  /** Bytes of the largest mail that any relay takes; null if one of them may have no limit. */
+  get limitBytes(): number | null {
+    const { relays } = this.#options.config;
+    const limits = relays.map(({ host, port }) => this.#limits.get(`${host}:${port}`) ?? null);
+    return limits.length === 0 || limits.includes(null) ? null : Math.max(...(limits as number[]));
+  }
+
+  async *#open(attachment: Attachment): AsyncGenerator<Buffer, void, void> {
+    const { store, streamed } = this.#options;
+    for await (const chunk of store.openAttachment(attachment)) {
+      streamed?.(SENT_COPIES * chunk.length);
+      yield chunk;
+    }
+  }
+
+  #render(
+    { destination, content, attachments }: Pick<EmailDraft, 'destination' | 'content' | 'attachments'>,
+    { from, messageId, dateMs, open }: Sending,
+  ): Rendered {
+    const { fromName = '', to, cc, replyTo, headers } = content.head ?? {};
+    return render({
+      from: { name: fromName, address: from },
+      to: to ?? [{ name: '', address: destination }],
+      cc,
+      replyTo,
+      headers,
+      content,
+      messageId,
+      dateMs,
+      attachments: attachments.map((attachment) => ({ ...attachment, open: () => open(attachment) })),
+    });
+  }
+}
+
+/** How one mail is sent. */
+interface Sending {
+  /** In the From header. */
+  readonly from: Address;
+  /** Without angle brackets. */
+  readonly messageId: string;
+  readonly dateMs: number | null;
+  readonly open: (attachment: Attachment) => AsyncIterable<Buffer>;
+}
+
+/** The addresses that its headers name beside the recipient's. Those of a ready-made mail are as they came. */
+function peopleIn(content: EmailContent | ReadyMadeContent): Address[] {
+  if ('missing' in content) return [];
+  const { to = [], cc = [], replyTo = [] } = content.head ?? {};
+  return [...to, ...cc, ...replyTo].map(({ address }) => address);
+}
+
+/** For a mail of which only the size is needed. */
+async function* unread(): AsyncGenerator<Buffer, void, void> {}

@@ -1,0 +1,212 @@
+/**
+ * What a message is. Values only: the store keeps them, the api shows them, delivery sends them.
+ */
+import type { JsonObject } from '../../base/json.js';
+import type { Stamp } from '../../base/stamp.js';
+import { STATUSES, type Status } from '../../base/views.js';
+import type { Address } from './address.js';
+import type { Mailbox } from './mailbox.js';
+
+/** 1 email, 2 SMS, 3 phone, 4 push (local-api §1). */
+export type MessageType = 1 | 2 | 3 | 4;
+
+/** The text of an email; line breaks are CRLF. */
+export interface EmailContent {
+  readonly subject: string;
+  readonly plain: string;
+  readonly html: string;
+  /** Left out if the mail has one recipient, the device's sender, and no headers of its own. */
+  readonly head?: MailHead;
+}
+
+/** What the header section of an email says beside subject and date. */
+export interface MailHead {
+  /** The name beside the sender's address. */
+  readonly fromName?: string;
+  /** True: the client chose the sender, so no other takes its place. */
+  readonly hasOwnFrom?: true;
+  /** Left out: the one recipient. Empty: all recipients are blind. */
+  readonly to?: readonly Mailbox[];
+  readonly cc?: readonly Mailbox[];
+  readonly replyTo?: readonly Mailbox[];
+  /** Further headers; each value is one line. */
+  readonly headers?: readonly (readonly [name: string, value: string])[];
+}
+
+/** The text of an SMS, a phone call or a push message. Clients and the cloud use the same names. */
+export interface ShortContent {
+  readonly message: string;
+  readonly title?: string;
+  readonly auto_open?: boolean;
+  /** Any JSON. */
+  readonly app_data?: unknown;
+}
+
+/** What is kept of a ready-made mail beside its file. */
+export interface ReadyMadeContent {
+  /** As people read it. */
+  readonly subject: string;
+  /** Headers that the mail lacks: they are put in front of it. */
+  readonly missing: readonly Missing[];
+  /** The name beside the sender's address, if From is missing. */
+  readonly fromName?: string;
+  /** True: the client chose the sender, so no other takes its place. */
+  readonly hasOwnFrom?: true;
+  /** Its From header for people, if it is not the device's own: a relay may refuse it. */
+  readonly fromHeader?: string;
+}
+
+/** What is in a message. It stays on disk until it is sent. */
+export type Content = EmailContent | ReadyMadeContent | ShortContent;
+
+/** A file that goes with an email, and its file in the spool. */
+export interface Attachment {
+  /** The random name of the file in the spool. */
+  readonly id: string;
+  /** As the client named it. */
+  readonly name: string;
+  /** The media type. */
+  readonly type: string;
+  /** Octets. */
+  readonly size: number;
+  /** CRC-32 of the octets. */
+  readonly crc: number;
+}
+
+/** Shared by all messages without attachments, to save memory. */
+export const NO_ATTACHMENTS: readonly Attachment[] = [];
+
+/** A header that a ready-made mail may lack (RFC 5322 §3.6). */
+export type Missing = 'date' | 'from' | 'message-id';
+
+/** A valid message that has no id yet. */
+export type Draft = EmailDraft | ReadyMadeDraft | ShortDraft;
+
+/** An email that has no id yet. */
+export interface EmailDraft extends DraftParts {
+  readonly type: 1;
+  readonly destination: Address;
+  /** Further recipients of the same mail. Each gets a message of its own. */
+  readonly others?: readonly Address[];
+  /** The sender. Left out: the device's. */
+  readonly from?: Address;
+  readonly content: EmailContent;
+}
+
+/** A ready-made mail that has no id yet. Its one attachment is the mail. */
+export interface ReadyMadeDraft extends DraftParts {
+  readonly type: 1;
+  readonly destination: Address;
+  readonly others?: readonly Address[];
+  /** The envelope's sender. Left out: the device's. */
+  readonly from?: Sender;
+  readonly content: ReadyMadeContent;
+  /** The Message-ID that it came with, without angle brackets. */
+  readonly messageId?: string;
+}
+
+/** A message for the cloud that has no id yet. */
+export interface ShortDraft extends DraftParts {
+  readonly type: 2 | 3 | 4;
+  /** Its form depends on the type (recipient.ts). */
+  readonly destination: string;
+  readonly content: ShortContent;
+}
+
+/** The sender in an envelope; '' is the null sender, which gets no notice of failure (RFC 5321 §4.5.5). */
+export type Sender = Address | '';
+
+interface DraftParts {
+  /** Made by an Upload of the store. */
+  readonly attachments: readonly Attachment[];
+  /** Names of unknown fields, for the answer and the log. */
+  readonly ignored: readonly string[];
+  /** It goes before all messages that are not urgent. */
+  readonly urgent?: true;
+  /** How long it is of use, from its acceptance on. */
+  readonly lifeMs?: number;
+  /** The caller may only send: callers like that share a part of the queue. */
+  readonly onlySends?: true;
+}
+
+/** The byte range of a message's content within a journal segment, and its CRC-32. */
+export interface Place {
+  readonly segment: number;
+  readonly offset: number;
+  readonly length: number;
+  readonly crc: number;
+}
+
+/** What few messages have. The recipients of one mail share it. */
+export interface Extras {
+  /** If the mail has several recipients: the id of the first one's message, which their common Message-ID has. */
+  readonly mail?: string;
+  /** The one attachment is the whole mail. */
+  readonly isReadyMade?: true;
+  /** The Message-ID of a ready-made mail. */
+  readonly messageId?: string;
+  /** It goes before all messages that are not urgent. */
+  readonly urgent?: true;
+  /** It expires at this age, whatever happened in between. */
+  readonly lifeMs?: number;
+  /** It came from a caller who may only send. */
+  readonly onlySends?: true;
+}
+
+/** A message in the store: its envelope and progress, and where its content lies while it is kept. */
+export interface Message {
+  readonly id: string;
+  readonly type: MessageType;
+  /** An Address if it is an email. */
+  readonly destination: string;
+  /**
+   * The sender of an email, stamped at acceptance; its Message-ID has this sender's domain. Undefined for other types.
+   */
+  readonly from?: Sender | undefined;
+  /** The beginning of an email's subject; empty for other types. */
+  subject: string;
+  readonly extras: Extras | undefined;
+  /** Listed also after the content and the files are gone. */
+  readonly attachments: readonly Attachment[];
+  readonly accepted: Stamp;
+  /** When a failed message was queued again: its age counts from here. */
+  retried?: Stamp;
+  /** The count of reachable time (reachability.ts) from which the message's own counts. */
+  reachMs: number;
+  /** When it failed: its content is kept for a while after that. */
+  failed?: Stamp;
+  /** When the relay or the cloud took it. */
+  sent?: Stamp;
+  status: Status;
+  /** Attempts charged to the message, without those that failed by the relay. */
+  attempts: number;
+  lastReply: string | null;
+  /** When a deferred message is due, on the clock of the boot that deferred it; null: now. */
+  due: Stamp | null;
+  /** Members that only a newer version knows: kept as they are. */
+  more?: JsonObject | undefined;
+  /** Null once the content is gone, and with it the files. */
+  place: Place | null;
+  /** Bytes of the content when it was dropped; 0 before that. */
+  textBytes: number;
+}
+
+/** A message of type 1. Only the draft of an email becomes one. */
+export type Email = Message & { readonly destination: Address; readonly from: Sender };
+
+/** The result of an attempt. `reply` is the relay's text, or our own. */
+export type Verdict =
+  | { readonly kind: 'sent'; readonly reply: string }
+  | { readonly kind: 'failed'; readonly reply: string }
+  | { readonly kind: 'expired'; readonly reply: string }
+  | { readonly kind: 'deferred'; readonly reply: string; readonly delayMs: number };
+
+/** All recipients of a draft, at least one. */
+export function recipientsOf(draft: Draft): readonly string[] {
+  return 'others' in draft && draft.others ? [draft.destination, ...draft.others] : [draft.destination];
+}
+
+/** False for a message that only a newer version can send. */
+export function isUnderstood({ type, status }: Pick<Message, 'type' | 'status'>): boolean {
+  return type >= 1 && type <= 4 && STATUSES.includes(status);
+}

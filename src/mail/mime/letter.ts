@@ -1,0 +1,152 @@
+/**
+ * Renders an email for the wire (RFC 5322, RFC 2045): the same bytes at every attempt. All lines end in CRLF, none begins
+ * with a dot, and only addresses may hold more than ASCII (RFC 6532).
+ */
+import { Buffer } from 'node:buffer';
+import { FieldpostError } from '../../base/errors.js';
+import { counted } from '../../base/sizes.js';
+import type { Mailbox } from '../message/mailbox.js';
+import type { EmailContent, MailHead } from '../message/message.js';
+import { base64Lines, base64Octets } from './base64.js';
+import { mailboxesHeader, ownHeader } from './head.js';
+import { attachmentHeaders, formatDate, header, subjectHeader } from './headers.js';
+import { encodeQuotedPrintable } from './quoted-printable.js';
+
+/** All parts of a mail. */
+export interface Letter {
+  readonly from: Mailbox;
+  /** Empty: all recipients are blind, unless there are some in `cc`. */
+  readonly to: readonly Mailbox[];
+  readonly cc?: readonly Mailbox[] | undefined;
+  readonly replyTo?: readonly Mailbox[] | undefined;
+  /** Further headers; each value is one line. Auto-Submitted takes the place of ours. */
+  readonly headers?: MailHead['headers'] | undefined;
+  readonly content: EmailContent;
+  /** Without the angle brackets. */
+  readonly messageId: string;
+  /** The moment of acceptance; null: no Date header, the relay adds one. */
+  readonly dateMs: number | null;
+  readonly attachments: readonly LetterFile[];
+}
+
+/** An attached file. It is read only while the mail is sent. */
+export interface LetterFile {
+  readonly name: string;
+  /** The media type, perhaps with a charset. */
+  readonly type: string;
+  /** The octets of `open`. */
+  readonly size: number;
+  open(): AsyncIterable<Buffer>;
+}
+
+/** A mail ready for the wire. */
+export interface Rendered {
+  /** Exact octets, before dots are stuffed and without the final dot. */
+  readonly size: number;
+  /** With attachments a stream, which can be read once: files are not held in memory. */
+  readonly bytes: Buffer | AsyncIterable<Buffer>;
+}
+
+// No part can contain a boundary: quoted-printable has no `=_`, base64 no `-`. No boundary is a prefix of the other.
+const MIXED = '=_mixed';
+const ALTERNATIVE = '=_alternative';
+
+/** Renders the letter. Its stream throws storage-damaged if an attachment does not have its declared size. */
+export function render(letter: Letter): Rendered {
+  const headers = letterHeaders(letter);
+  const text = renderText(letter.content);
+  const { attachments } = letter;
+  if (attachments.length === 0) {
+    const bytes = join([headers, ...text, ending(text)]);
+    return { size: bytes.length, bytes };
+  }
+  const first = join([headers, multipart('mixed', MIXED), ...text]);
+  const heads = attachments.map(({ name, type }) =>
+    Buffer.from(`\r\n--${MIXED}\r\n${attachmentHeaders(name, type)}\r\n`),
+  );
+  const last = Buffer.from(`\r\n--${MIXED}--\r\n`);
+  const size = attachments.reduce((sum, attachment) => sum + base64Octets(attachment.size), 0);
+  return {
+    size: [first, ...heads, last].reduce((sum, bytes) => sum + bytes.length, size),
+    bytes: (async function* () {
+      yield first;
+      for (const [index, attachment] of attachments.entries()) {
+        yield heads[index] as Buffer;
+        yield* base64Lines(exactly(attachment));
+      }
+      yield last;
+    })(),
+  };
+}
+
+function letterHeaders(letter: Letter): string {
+  const { to, cc = [], replyTo = [], headers = [] } = letter;
+  const isOurs = !headers.some(([name]) => name.toLowerCase() === 'auto-submitted');
+  return (
+    mailboxesHeader('From', [letter.from]) +
+    (to.length > 0 ? mailboxesHeader('To', to) : '') +
+    (cc.length > 0 ? mailboxesHeader('Cc', cc) : '') +
+    (to.length + cc.length > 0 ? '' : header('To', 'undisclosed-recipients:;')) +
+    (replyTo.length > 0 ? mailboxesHeader('Reply-To', replyTo) : '') +
+    subjectHeader(letter.content.subject) +
+    (letter.dateMs === null ? '' : header('Date', formatDate(letter.dateMs))) +
+    header('Message-ID', `<${letter.messageId}>`) +
+    header('MIME-Version', '1.0') +
+    (isOurs ? header('Auto-Submitted', 'auto-generated') : '') +
+    headers.map(([name, value]) => ownHeader(name, value)).join('')
+  );
+}
+
+/** The part with the text: headers and body, without the line break before a boundary. */
+function renderText({ plain, html }: EmailContent): (string | Buffer)[] {
+  if (html === '') return textPart('plain', plain);
+  if (plain === '') return textPart('html', html);
+  return [
+    multipart('alternative', ALTERNATIVE),
+    ...textPart('plain', plain),
+    `\r\n--${ALTERNATIVE}\r\n`,
+    ...textPart('html', html),
+    `\r\n--${ALTERNATIVE}--`,
+  ];
+}
+
+function textPart(subtype: 'plain' | 'html', text: string): [string, Buffer] {
+  return [
+    header('Content-Type', `text/${subtype}; charset=utf-8`) +
+      header('Content-Transfer-Encoding', 'quoted-printable') +
+      '\r\n',
+    encodeQuotedPrintable(text),
+  ];
+}
+
+/** The header of a multipart entity, up to the headers of its first part. */
+function multipart(subtype: string, boundary: string): string {
+  return `Content-Type: multipart/${subtype}; boundary="${boundary}"\r\n\r\n--${boundary}\r\n`;
+}
+
+/** A mail ends with a line break. A text without one gets a soft break, which adds nothing to the text. */
+function ending(text: readonly (string | Buffer)[]): string {
+  const body = text.at(-1) as string | Buffer;
+  if (typeof body === 'string') return '\r\n';
+  return body.length === 0 || body.at(-1) === 0x0a ? '' : '=\r\n';
+}
+
+/** The attachment's octets. Throws if they are not as many as were declared to the relay. */
+export async function* exactly(attachment: LetterFile): AsyncGenerator<Buffer, void, void> {
+  let read = 0;
+  for await (const chunk of attachment.open()) {
+    read += chunk.length;
+    if (read > attachment.size) break;
+    yield chunk;
+  }
+  if (read !== attachment.size) {
+    throw new FieldpostError(
+      'storage-damaged',
+      `an attachment does not have its ${counted(attachment.size, 'octet')}`,
+    );
+  }
+}
+
+function join(pieces: readonly (string | Buffer)[]): Buffer {
+  return Buffer.concat(pieces.map((piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece)));
+}

@@ -1,0 +1,91 @@
+/**
+ * The SMTP server (doors.md): takes mails from programs of this device, and from other devices.
+ */
+import { createServer, type Server, type Socket } from 'node:net';
+import { digest } from '../../base/http/bearer.js';
+import { discard, linger } from '../../base/http/connection.js';
+import { placesIn } from '../../base/http/places.js';
+import { WrongTokens } from '../../base/http/wrong-tokens.js';
+import { SMTP_GIVE_WAY_MS } from '../mail-limits.js';
+import type { SmtpParts } from './parts.js';
+import { GOODBYE } from './replies.js';
+import { SmtpSession } from './session.js';
+
+/** Sockets that are open at once, for each session: clients that are refused still read the reply. */
+const SOCKETS_PER_SESSION = 4;
+
+/** An SMTP server. */
+export interface SmtpServer {
+  /** A server that does not listen yet. `isExposed`: other devices can reach it. */
+  makeServer(isExposed: boolean): Server;
+  /**
+   * Ends the connections that wait for a command at once, the others after the mail that is coming, all of them after
+   * `withinMs`. Close the listeners first.
+   */
+  stop(withinMs: number): Promise<void>;
+}
+
+/** A server of these parts. */
+export function createSmtpServer(parts: SmtpParts): SmtpServer {
+  const secrets = { all: parts.tokens.map(digest), send: (parts.sendTokens ?? []).map(digest) };
+  const sessions = new Map<SmtpSession, Promise<void>>();
+  const wrongLogins = new WrongTokens(parts);
+  const { sessions: sessionsMax } = placesIn(parts.descriptors);
+  let isStopping = false;
+
+  /** True if a session may begin; the longest idle one gives way. */
+  function hasPlace(): boolean {
+    const open = [...sessions.keys()].filter(({ isOver }) => !isOver);
+    if (open.length < sessionsMax) return true;
+    let longest: SmtpSession | null = null;
+    let longestMs = parts.clock.bootMs() - SMTP_GIVE_WAY_MS + 1;
+    for (const session of open) {
+      const { waitingSinceMs } = session;
+      if (waitingSinceMs === null || waitingSinceMs >= longestMs) continue;
+      longest = session;
+      longestMs = waitingSinceMs;
+    }
+    longest?.dismiss(GOODBYE.gaveWay);
+    return longest !== null;
+  }
+
+  function serve(socket: Socket, isExposed: boolean): void {
+    const reason = isStopping ? GOODBYE.stopping : hasPlace() ? null : GOODBYE.full;
+    if (reason !== null) {
+      refuse(socket, reason, parts);
+      return;
+    }
+    const session = new SmtpSession(socket, { ...parts, secrets, isExposed, wrongLogins });
+    const served = session.serve().finally(() => sessions.delete(session));
+    sessions.set(session, served);
+  }
+
+  return {
+    makeServer(isExposed) {
+      const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
+        serve(socket, isExposed),
+      );
+      server.maxConnections = SOCKETS_PER_SESSION * sessionsMax;
+      return server;
+    },
+    async stop(withinMs) {
+      isStopping = true;
+      for (const session of sessions.keys()) session.dismiss(GOODBYE.stopping);
+      const deadline = parts.clock.after(withinMs, () => {
+        for (const session of sessions.keys()) session.destroy();
+      });
+      await Promise.all(sessions.values());
+      deadline.stop();
+      wrongLogins.end();
+    },
+  };
+}
+
+/** Says why there is no session. */
+function refuse(socket: Socket, reply: string, parts: SmtpParts): void {
+  parts.refused?.(reply === GOODBYE.full ? 'busy' : 'stopping');
+  socket.on('error', () => undefined);
+  socket.end(`${reply}\r\n`);
+  discard(socket, parts.streamed ?? (() => undefined));
+  linger(socket, parts.clock);
+}

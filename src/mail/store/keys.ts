@@ -1,0 +1,70 @@
+/**
+ * The Idempotency-Keys that the state remembers (local-api §1). Callers who may only send have keys of their own: they can
+ * neither take a key ahead of the others, nor drive out theirs, nor get their ids.
+ */
+import { KEYS_MEMORY_SHARE } from '../../base/limits.js';
+import { forgetOldest } from '../../base/recent.js';
+import type { KeyEntry, State } from './state.js';
+import { keyWeight } from './weight.js';
+
+/** Stands before such a key. No caller's key has a blank. */
+const SEND = 'send ';
+
+/** The key under which the store knows a caller's key. */
+export function storedKey(key: string, onlySends: boolean): string {
+  return onlySends ? SEND + key : key;
+}
+
+/** The keys of this one's kind. */
+export function keysLike({ keys, sendKeys }: Pick<State, 'keys' | 'sendKeys'>, key: string): State['keys'] {
+  return isFullKey(key) ? keys : sendKeys;
+}
+
+/** True for the key of a caller who may do everything. */
+export function isFullKey(key: string): boolean {
+  return !key.startsWith(SEND);
+}
+
+/**
+ * The entry of a key. A caller who may only send finds also a key that an older program took, which did not tell callers
+ * apart: its first try may have been before an upgrade.
+ */
+export function findKey(state: State, key: string): KeyEntry | undefined {
+  const entry = keysLike(state, key).get(key);
+  if (entry || isFullKey(key)) return entry;
+  const older = state.keys.get(key.slice(SEND.length));
+  return older?.full ? undefined : older;
+}
+
+/**
+ * Remembers a key. Forgets the oldest keys of its kind if there are too many. If all keys take too much memory, the kind
+ * that takes more than half of it forgets.
+ */
+export function insertKey(state: State, key: string, entry: KeyEntry): void {
+  forgetKey(state, key);
+  const { weights, bounds } = state;
+  const like = keysLike(state, key);
+  like.set(key, entry);
+  weigh(state, key, entry, 1);
+  const forget = (oldest: string) => forgetKey(state, oldest);
+  forgetOldest(like.keys(), () => like.size > bounds.keysMax, forget);
+  const bytesMax = bounds.memoryBytesMax * KEYS_MEMORY_SHARE;
+  const isTooMuch = () => weights.keys > bytesMax;
+  forgetOldest(state.sendKeys.keys(), () => isTooMuch() && weights.sendKeys > bytesMax / 2, forget);
+  forgetOldest(state.keys.keys(), isTooMuch, forget);
+}
+
+/** Forgets a key. */
+export function forgetKey(state: State, key: string): void {
+  const like = keysLike(state, key);
+  const entry = like.get(key);
+  if (!entry) return;
+  like.delete(key);
+  weigh(state, key, entry, -1);
+}
+
+function weigh({ weights }: State, key: string, entry: KeyEntry, sign: 1 | -1): void {
+  const bytes = sign * keyWeight(key, entry);
+  weights.keys += bytes;
+  if (!isFullKey(key)) weights.sendKeys += bytes;
+}

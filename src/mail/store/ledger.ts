@@ -1,0 +1,314 @@
+/**
+ * The state and what makes it durable: lock, journal, checkpoints, and what to do when the disk refuses. It knows files
+ * and events, not what may happen to a message.
+ */
+import { join } from 'node:path';
+import { FieldpostError } from '../../base/errors.js';
+import { MINUTE_MS, OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../base/limits.js';
+import { Alarm } from '../../base/retry/alarm.js';
+import type { Stamp } from '../../base/stamp.js';
+import { ageMs, bootNews, stampOf } from '../../base/stamp.js';
+import type { Clock } from '../../base/system/clock.js';
+import type { Disk } from '../../base/system/disk.js';
+import type { Lock, TakeLock } from '../../base/system/lock.js';
+import type { Log } from '../../base/system/log.js';
+import type { Message, Place, Verdict } from '../message/message.js';
+import { lockDirectory } from './aside.js';
+import { Checkpoints } from './checkpoints.js';
+import { asDiskError } from './disk-error.js';
+import type { StoreEvent } from './event.js';
+import type { RandomBytes } from './ids.js';
+import { Journal, type Urgency } from './journal.js';
+import { openParts, type Parts } from './opening.js';
+import { OutcomeWatch } from './outcome-watch.js';
+import { patientDisk } from './patient-disk.js';
+import { liveBytesOf, neededFiles } from './places.js';
+import { purge } from './purge.js';
+import { Reachability } from './reachability.js';
+import { tellOf } from './replay.js';
+import type { SnapshotOptions } from './snapshot.js';
+import type { Spool } from './spool.js';
+import { apply, type State } from './state.js';
+import type { BoundsOptions } from './weight.js';
+
+/** The world of the ledger. */
+export interface LedgerOptions extends BoundsOptions, Partial<Pick<SnapshotOptions, 'dropped'>> {
+  readonly disk: Disk;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly randomBytes: RandomBytes;
+  readonly takeLock: TakeLock;
+  readonly directory: string;
+  /** A reload changes this object. */
+  readonly budget: { readonly maxSpoolBytes: number };
+}
+
+/** An outcome carries the count of reachable time once it has grown by this. A crash loses at most as much. */
+const REACH_STEP_MS = MINUTE_MS;
+
+/** The recovered state, and the only way to change it durably. */
+export class Ledger {
+  readonly state: State;
+  /** The attachments' files. The ledger removes them from here. */
+  readonly spool: Spool;
+  readonly reachability: Reachability;
+  readonly outcomes: OutcomeWatch;
+  readonly #options: LedgerOptions;
+  readonly #lock: Lock;
+  readonly #parts: Parts;
+  readonly #journal: Journal;
+  readonly #mendAlarm: Alarm;
+  readonly #checkpoints: Checkpoints;
+  #closed = false;
+
+  /** Recovers what the last run left. Rejects with `already-running`, or with the disk's error if it cannot be read. */
+  static async open(given: LedgerOptions): Promise<Ledger> {
+    const lock = await lockDirectory(given);
+    const disk = patientDisk(given);
+    const options = { ...given, disk };
+    try {
+      const ledger = new Ledger(options, lock, await openParts(options));
+      await ledger.#begin();
+      disk.endPatience();
+      return ledger;
+    } catch (error) {
+      await lock.release();
+      throw error;
+    }
+  }
+
+  private constructor(options: LedgerOptions, lock: Lock, parts: Parts) {
+    const { clock, log, budget } = options;
+    const { segments, spool, syncedFile, adapter, low, replayed } = parts;
+    this.#options = options;
+    this.#lock = lock;
+    this.#parts = parts;
+    this.state = low.data;
+    this.spool = spool;
+    this.reachability = new Reachability(this.state.reachMs);
+    this.outcomes = new OutcomeWatch((id) => this.state.messages.get(id));
+    this.#journal = new Journal({
+      ...{ segments, clock, storeId: this.state.storeId },
+      ...{ follows: replayed.follows, unproven: replayed.unproven, resumable: replayed.resumable },
+      apply: ({ events }, contentsAt) => {
+        apply(this.state, events, contentsAt);
+        this.outcomes.noticed(events);
+      },
+      onProven: () => {
+        syncedFile.note(this.#journal.position);
+        this.#removeReleased();
+      },
+      onTrouble: (trouble, before) => this.#onTrouble(trouble, before),
+    });
+    this.#mendAlarm = new Alarm(clock, () => void this.#journal.mend());
+    const work = { ledger: this, journal: this.#journal, segments, adapter, write: () => this.#write() };
+    this.#checkpoints = new Checkpoints({ ...work, log, clock, budget, replayedBytes: replayed.bytes });
+  }
+
+  /** Makes durable what the start has found, and removes files that no message needs. */
+  async #begin(): Promise<void> {
+    const { aside, replayed } = this.#parts;
+    // After a gap the history continues in a new segment.
+    if (replayed.gap) await this.#journal.mend();
+    else await this.#journal.resume();
+    this.#checkpoints.start();
+    const strays = await this.spool.learn(neededFiles(this.state));
+    if (tellOf(replayed, this.state, this.#options.log, join(this.#options.directory, 'damaged'))) {
+      // Files of interrupted uploads and of final messages. If there are files of a newer version, these may belong to
+      // it.
+      if (aside.newer.size === 0) this.giveUpFiles(strays);
+      return await this.spool.idle;
+    }
+    // Records that cannot be read may name files that no other record names: this start keeps all files. With the
+    // checkpoint the next start does not meet the same damage and judge these messages again.
+    await this.#checkpoints.make();
+  }
+
+  /** Why the disk cannot keep data now, or null. */
+  get trouble(): FieldpostError | null {
+    return this.#journal.trouble;
+  }
+
+  /** The number of unreadable pieces and of files of a newer version, and the names of files put aside or unusable. */
+  get damage() {
+    const { damaged, aside } = this.#parts;
+    return { damaged: damaged.count + aside.newer.size, ...aside.names };
+  }
+
+  /** See Parts.diskBytes. */
+  get diskBytes(): number {
+    return this.#parts.diskBytes();
+  }
+
+  /**
+   * The bytes that count in the budget. Of the current segment only its written part counts, and the reserve for outcomes.
+   * One segment more counts always: the current one fills up without asking, and then the next one must fit.
+   */
+  get usedBytes(): number {
+    const { segments, adapter } = this.#parts;
+    const leftBytes = Math.max(0, this.#journal.reserveBytes - OUTCOME_RESERVE_BYTES);
+    const journalBytes = segments.bytesUpTo(this.#journal.position.segment) - leftBytes + SEGMENT_BYTES;
+    return journalBytes + this.spool.bytes + adapter.diskBytes;
+  }
+
+  /** Removes segments that are kept for later, until so many bytes more are within the budget. */
+  async makeWay(neededBytes: number): Promise<void> {
+    const { segments } = this.#parts;
+    while (segments.isInTheWay(neededBytes)) await this.#journal.giveWay(neededBytes);
+  }
+
+  /** True if messages need less than half of the journal. */
+  get isMostlyDone(): boolean {
+    return liveBytesOf(this.state) < this.#parts.segments.bytes / 2;
+  }
+
+  /**
+   * Resolves once the events are in the journal, as durable as asked, and applied. If the journal lacks this boot's
+   * start time, that is recorded before them. Rejects like Journal.append.
+   */
+  async record(
+    events: readonly StoreEvent[],
+    urgency: Urgency,
+    contents: readonly Buffer[] = [],
+  ): Promise<void> {
+    const record = { events: [...this.#bootEvents(), ...events], contents };
+    await this.#journal.append(record, urgency).catch((error) => {
+      if (error instanceof FieldpostError && error.code === 'storage-full') void this.checkpoint();
+      throw error;
+    });
+    this.#checkpoints.makeIfDue();
+  }
+
+  now(laterMs = 0): Stamp {
+    return stampOf(this.#options.clock, laterMs);
+  }
+
+  /** The age of a stamp. An uncertain age is too small, never too large. */
+  ageMs(stamp: Stamp): number {
+    return ageMs(stamp, this.#options.clock, this.state.boots);
+  }
+
+  /** The start of the age of a message that is accepted or retried now. */
+  birth(): { at: Stamp; reachMs: number } {
+    const at = this.now();
+    return { at, reachMs: this.reachability.startMs(at.bootMs) };
+  }
+
+  /** The event that records a verdict. */
+  outcomeOf({ id, attempts: before }: Message, verdict: Verdict): StoreEvent {
+    const { kind, reply } = verdict;
+    const { countedMs } = this.reachability;
+    const reach = countedMs - this.state.reachMs >= REACH_STEP_MS ? { reachMs: countedMs } : {};
+    const common = { id, attempts: kind === 'expired' ? before : before + 1, reply, ...reach };
+    if (kind !== 'deferred') return { e: kind, ...common, at: this.now() };
+    return { e: kind, ...common, due: this.now(verdict.delayMs) };
+  }
+
+  /** Bytes that outcomes can still fill, also on a full disk. */
+  get reserveBytes(): number {
+    return this.#journal.reserveBytes;
+  }
+
+  /** Resolves once OUTCOME_RESERVE_BYTES are free for outcomes. Rejects like `record`. */
+  async fillReserve(): Promise<void> {
+    // Tries a disk that has refused now, before the alarm does.
+    if (this.trouble) await this.#journal.mend();
+    // A synced record leaves the reserve free: if it does not fit before the reserve, a new segment begins.
+    await this.record([], 'synced');
+  }
+
+  /** Records a leap of the wall clock, so that another boot dates this one correctly. */
+  async keepClock(): Promise<void> {
+    // No stamp refers to a boot without a record.
+    if (!this.state.boots.has(this.#options.clock.boot) || this.#bootEvents().length === 0) return;
+    // If this fails, the next record carries it.
+    await this.record([], 'written').catch(() => undefined);
+  }
+
+  #bootEvents(): StoreEvent[] {
+    const { clock } = this.#options;
+    const news = bootNews(clock, this.state.boots);
+    if (news === null) return [];
+    return [
+      { e: 'boot', boot: clock.boot, startMs: news.startMs, ...(news.confirmed && { confirmed: true }) },
+    ];
+  }
+
+  /** Removes these files once the next start can find no record that needs them. */
+  giveUpFiles(files: readonly string[]): void {
+    this.state.released.push(...files);
+    if (!this.#journal.isInDoubt) this.#removeReleased();
+  }
+
+  /** Sync the record, then unlink: the records that released these files are on the device. */
+  #removeReleased(): void {
+    const files = this.state.released.splice(0);
+    if (files.length > 0) void this.spool.remove(files);
+  }
+
+  /** See Contents.read. */
+  read(place: Place): Promise<Buffer> {
+    return this.#parts.contents.read(place);
+  }
+
+  /**
+   * Makes a checkpoint if it frees a segment; always if `isShort` (the disk is nearly full). Resolves when it is done,
+   * also if it failed.
+   */
+  async checkpoint(isShort = false): Promise<void> {
+    if (this.#closed) return;
+    if (isShort || this.#checkpoints.doneBytes > 0) await this.#checkpoints.make(isShort);
+  }
+
+  /** Retries removals of files that failed before, and frees segments if many are not needed. */
+  async sweep(): Promise<void> {
+    if (this.trouble) return;
+    await this.spool.retryRemovals();
+    if (this.#checkpoints.isMuchDone) await this.checkpoint();
+  }
+
+  /** Writes what is pending, makes a checkpoint if anything changed, and releases the lock. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#mendAlarm.end();
+    await this.#checkpoints.end();
+    if (this.trouble) await this.#journal.mend();
+    if (this.#checkpoints.pendingBytes > 0 && !this.trouble) await this.#checkpoints.make();
+    await this.#journal.close();
+    await this.#parts.syncedFile.close();
+    await this.#parts.segments.close();
+    await this.spool.idle;
+    await this.#lock.release();
+  }
+
+  /** See Store.purge. */
+  async purge(withDamaged: boolean): Promise<void> {
+    const { disk, directory } = this.#options;
+    await this.record([{ e: 'purged' }], 'synced');
+    const work = { ledger: this, journal: this.#journal, write: () => this.#write() };
+    const damaged = withDamaged ? this.#parts.damaged : null;
+    await this.#checkpoints
+      .without(() =>
+        purge({ disk, directory, ...this.#parts, ...work, damaged, isStopping: () => this.#closed }),
+      )
+      .catch((error) => Promise.reject(asDiskError(error)));
+    await this.spool.retryRemovals();
+  }
+
+  /** Writes a snapshot. lowdb hands the state to the adapter in this same synchronous step. */
+  #write(): Promise<void> {
+    this.state.through = this.#journal.position;
+    return this.#parts.low.write();
+  }
+
+  #onTrouble(trouble: FieldpostError | null, before: FieldpostError | null): void {
+    const { log } = this.#options;
+    if (trouble && !before)
+      log.error('storage failed', { reason: trouble.message, hint: trouble.hint || undefined });
+    if (!trouble && before) log.info('storage ok');
+    if (trouble) this.#mendAlarm.in(STORAGE_RETRY_MS);
+    else this.#mendAlarm.off();
+    // Each try began a segment. Two checkpoints free them, because the older snapshot needs them until the second.
+    if (!trouble) void this.checkpoint().then(() => this.checkpoint());
+  }
+}

@@ -1,0 +1,282 @@
+/**
+ * The state of the store, and `apply`, which alone changes it, in live use and in a replay.
+ */
+
+import type { JsonObject } from '../../base/json.js';
+import type { Boot, Stamp } from '../../base/stamp.js';
+import { isFinal } from '../../base/views.js';
+import { applyBook, type Book, emptyBook, isBookEvent } from '../book/book.js';
+import type { Message, Place, Sender } from '../message/message.js';
+import type { AcceptedMessage, ContentSum, MovedMessage, Position, StoreEvent } from './event.js';
+import { unknownMembers } from './format.js';
+import { counterOf } from './ids.js';
+import { insertKey } from './keys.js';
+import { clearSubjects, forgetSurplus, insertRow, messagesOf, moveTo } from './lists.js';
+import { MessageTable } from './message-table.js';
+import { setPlace } from './places.js';
+import type { MessageRow } from './rows.js';
+import { ACCEPTED_MEMBERS } from './shapes.js';
+import { type Bounds, messageWeight, type Weights } from './weight.js';
+
+/** An Idempotency-Key that led to an acceptance. */
+export interface KeyEntry {
+  readonly hash: string;
+  readonly ids: readonly string[];
+  readonly at: Stamp;
+  /** As in the event `accepted`. */
+  readonly full?: true;
+}
+
+/** All that is known, in memory. */
+export interface State {
+  /** The position in the journal up to which a snapshot includes it. */
+  through: Position;
+  /** Empty until it is found or drawn. */
+  storeId: string;
+  /** The counter of the youngest id. */
+  counter: number;
+  held: boolean;
+  /** The count of reachable time (reachability.ts) in the journal. */
+  reachMs: number;
+  /** The boots of all stamps. */
+  readonly boots: Map<string, Boot>;
+  /** In the order of acceptance. */
+  readonly messages: MessageTable;
+  /** The ids of waiting messages that were deferred, in the order of deferral. All other waiting ones never were. */
+  readonly deferred: Set<string>;
+  /** The ids of failed messages whose content is kept for a retry; oldest failure first. */
+  readonly kept: Set<string>;
+  /** The ids of final messages without content, in the order in which they lost it. */
+  readonly finished: Set<string>;
+  /** The ids of waiting messages that are urgent. */
+  readonly urgent: Set<string>;
+  /** The ids of waiting messages that go by the cloud: SMS, calls and pushes. */
+  readonly forCloud: Set<string>;
+  /** What waits of callers who may only send: the memory of each message, by its id. */
+  readonly onlySent: Map<string, number>;
+  /** The oldest first. */
+  readonly keys: Map<string, KeyEntry>;
+  /** Those of callers who may only send. */
+  readonly sendKeys: Map<string, KeyEntry>;
+  book: Book;
+  /** Sender of the last email, kept to share the string. Not in the journal. */
+  sender: Sender | null;
+  /** Bytes of needed content in each segment. */
+  readonly liveBytes: Map<number, number>;
+  /** Events and members of a newer minor version are only kept. */
+  readonly unknownEvents: object[];
+  more: JsonObject | undefined;
+  /** How many messages with content need each attachment: the recipients of one mail share its files. */
+  readonly fileUsers: Map<string, number>;
+  /** How many recipients of one mail need its content, by its place. */
+  readonly contentUsers: Map<string, number>;
+  /** Attachments that no message needs any more. The ledger takes them from here, and removes their files. */
+  readonly released: string[];
+  readonly weights: Weights;
+  readonly bounds: Bounds;
+}
+
+/** The state of a new store. */
+export function emptyState(bounds: Bounds): State {
+  return {
+    through: { segment: 0, offset: 0 },
+    storeId: '',
+    counter: 0,
+    held: false,
+    reachMs: 0,
+    boots: new Map(),
+    messages: new MessageTable(),
+    deferred: new Set(),
+    kept: new Set(),
+    finished: new Set(),
+    urgent: new Set(),
+    forCloud: new Set(),
+    onlySent: new Map(),
+    keys: new Map(),
+    sendKeys: new Map(),
+    book: emptyBook(),
+    sender: null,
+    liveBytes: new Map(),
+    unknownEvents: [],
+    more: undefined,
+    fileUsers: new Map(),
+    contentUsers: new Map(),
+    released: [],
+    weights: {
+      ...{ messages: 0, kept: 0, finished: 0, onlySent: 0, onlySentBytes: 0 },
+      ...{ keys: 0, sendKeys: 0, book: null },
+    },
+    bounds,
+  };
+}
+
+/**
+ * Applies the events of one record. `contentsAt` is where the record's first content begins. `onUnknown` gets the moved
+ * messages that the state does not know.
+ */
+export function apply(
+  state: State,
+  events: readonly StoreEvent[],
+  contentsAt: Position,
+  onUnknown?: OnUnknown,
+): void {
+  let at = contentsAt.offset;
+  let place: Place | null = null;
+  const nextPlace = ({ length, crc, shares }: ContentSum): Place => {
+    if (shares && place !== null) return place;
+    place = { segment: contentsAt.segment, offset: at, length, crc };
+    at += length + 1;
+    return place;
+  };
+  for (const event of events) applyOne(state, event, nextPlace, onUnknown);
+}
+
+type OnUnknown = (moved: MovedMessage, place: Place) => void;
+
+type NextPlace = (sum: ContentSum) => Place;
+type EventOf<Kind extends StoreEvent['e']> = Extract<StoreEvent, { e: Kind }>;
+type OutcomeEvent = EventOf<'deferred' | 'sent' | 'failed' | 'expired'>;
+
+function applyOne(state: State, event: StoreEvent, nextPlace: NextPlace, onUnknown?: OnUnknown): void {
+  switch (event.e) {
+    case 'boot':
+      state.boots.set(event.boot, { startMs: event.startMs, confirmed: event.confirmed ?? false });
+      return;
+    case 'accepted':
+      applyAccepted(state, event, nextPlace);
+      return;
+    case 'relocated':
+      for (const moved of event.messages) {
+        const place = nextPlace(moved);
+        const message = state.messages.get(moved.id);
+        if (message?.place) setPlace(state, message, place);
+        if (!message) onUnknown?.(moved, place);
+      }
+      return;
+    case 'deferred':
+    case 'sent':
+    case 'expired':
+    case 'failed':
+      applyOutcome(state, event);
+      return;
+    case 'cancelled':
+      change(state, event.id, (message) => finish(state, message, 'cancelled'));
+      return;
+    case 'retried':
+      retry(state, event);
+      return;
+    case 'flushed':
+      for (const message of messagesOf(state, state.deferred)) message.due = null;
+      return;
+    case 'held':
+      state.held = event.held;
+      return;
+    case 'purged':
+      clearSubjects(state);
+      return;
+    case 'dropped':
+      for (const id of event.ids) {
+        const message = state.kept.has(id) && state.messages.get(id);
+        if (message) moveTo(state, message, null);
+      }
+      return;
+    default:
+      if (isBookEvent(event)) applyBook(state.book, event);
+      else state.unknownEvents.push(event);
+      state.weights.book = null;
+  }
+}
+
+function applyAccepted(state: State, event: EventOf<'accepted'>, nextPlace: NextPlace): void {
+  const { messages, at, key, hash = '', full } = event;
+  for (const accepted of messages) accept(state, accepted, event, nextPlace(accepted));
+  if (key !== undefined)
+    insertKey(state, key, { hash, ids: messages.map(({ id }) => id), at, ...(full && { full }) });
+}
+
+/** Adds a message that is accepted at this place. */
+export function accept(
+  state: State,
+  accepted: AcceptedMessage,
+  { at, reachMs }: { at: Stamp; reachMs: number },
+  place: Place,
+): void {
+  const known = state.messages.get(accepted.id);
+  if (known) {
+    // The record was written again after doubt: only its place is new.
+    if (known.place) setPlace(state, known, place);
+    return;
+  }
+  const { id, type, destination, subject = '', extras, attachments } = accepted;
+  const from = sharedSender(state, accepted.from);
+  state.counter = Math.max(state.counter, counterOf(id));
+  const kind = state.messages.kinds.numberOf({ type, status: 'queued', boot: at.boot, from });
+  const { segment, offset, length, crc } = place;
+  const row: MessageRow = [id, kind, destination, subject, at.bootMs, reachMs, segment, offset, length, crc];
+  const more = unknownMembers(accepted, ACCEPTED_MEMBERS);
+  const files = attachments && attachments.length > 0 ? { attachments } : undefined;
+  if (extras || files || more) row.push({ ...more, ...files, ...(extras && { extras }) });
+  insertRow(state, row);
+  forgetSurplus(state);
+}
+
+function applyOutcome(state: State, event: OutcomeEvent): void {
+  state.reachMs = Math.max(state.reachMs, event.reachMs ?? 0);
+  change(state, event.id, (message) => {
+    charge(state, message, event);
+    if (event.e === 'failed') message.failed = event.at;
+    if (event.e === 'sent') message.sent = event.at;
+    if (event.e !== 'deferred') return finish(state, message, event.e);
+    message.due = event.due;
+    message.status = 'deferred';
+    moveTo(state, message, message.place);
+  });
+}
+
+/** Nearly all emails have the same sender, and share one string. */
+export function sharedSender(state: State, from: Sender | undefined): Sender | undefined {
+  if (from !== undefined && from !== state.sender) state.sender = from;
+  return from === undefined ? undefined : (state.sender ?? from);
+}
+
+/** The status of a message that is not being sent. */
+export function restingStatus(state: State, id: string): 'queued' | 'deferred' {
+  return state.deferred.has(id) ? 'deferred' : 'queued';
+}
+
+/** An event of an unknown or final message is no news. */
+function change(state: State, id: string, how: (message: Message) => void): void {
+  const message = state.messages.get(id);
+  if (message && !isFinal(message.status)) how(message);
+}
+
+function charge(
+  state: State,
+  message: Message,
+  { attempts, reply }: { attempts: number; reply: string },
+): void {
+  state.weights.messages -= messageWeight(message);
+  message.attempts = attempts;
+  message.lastReply = reply;
+  state.weights.messages += messageWeight(message);
+}
+
+/** Q5, or Q6 for `failed`, whose content is kept for a retry. */
+function finish(state: State, message: Message, status: 'sent' | 'failed' | 'expired' | 'cancelled'): void {
+  message.status = status;
+  message.due = null;
+  moveTo(state, message, status === 'failed' ? message.place : null);
+}
+
+function retry(state: State, { id, at, reachMs }: { id: string; at: Stamp; reachMs: number }): void {
+  const message = state.messages.get(id);
+  if (!message) return;
+  if (message.status === 'failed' && message.place) {
+    message.retried = at;
+    message.reachMs = reachMs;
+    message.status = 'queued';
+    moveTo(state, message, message.place);
+  } else if (!isFinal(message.status)) {
+    message.due = null;
+  }
+}

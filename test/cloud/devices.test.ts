@@ -1,0 +1,316 @@
+/** The limit on devices, and lists of them: filters, pages, counts. */
+import t from 'tap';
+import { CLOUD_DEVICES_MAX } from '../../src/base/limits.js';
+import { compareIds, type DeviceQuery, Lowest } from '../../src/cloud/device-list.js';
+import { Devices } from '../../src/cloud/devices.js';
+import type { Sighting } from '../../src/cloud/fleet-store.js';
+import { NO_STATUS } from '../../src/cloud/status.js';
+import { FakeClock } from '../support/clock.js';
+import { keptLog } from '../support/system.js';
+
+const ALL: DeviceQuery = {
+  ...{ state: null, part: '', version: null, attention: false },
+  ...{ order: 'id', after: null, limit: CLOUD_DEVICES_MAX },
+};
+
+type Seen = Partial<Sighting> & Pick<Sighting, 'id'>;
+
+/** The devices of a fleet whose store is a stub. */
+function fleet({
+  seen = [] as readonly Seen[],
+  documents = [] as string[],
+  keys = [] as string[],
+  inFile = [] as string[],
+  names = {} as Readonly<Record<string, string>>,
+}) {
+  const online = { state: 'online', heardMs: null, sinceMs: null, status: NO_STATUS } as const;
+  const watched = new Map(seen.map((one) => [one.id, { ...online, ...one }]));
+  const { log, lines } = keptLog();
+  const clock = new FakeClock();
+  const devices = new Devices({
+    devicesMax: CLOUD_DEVICES_MAX,
+    watch: {
+      get ids() {
+        return watched.keys();
+      },
+      has: (id) => watched.has(id),
+      sighting: (id) => watched.get(id) ?? null,
+      sightings: () => watched.values(),
+      forget: async (id) => void watched.delete(id),
+    },
+    documents: {
+      ids: documents,
+      about: (id) =>
+        documents.includes(id) ? { etag: '"1"', destinations: 2, name: names[id] ?? null } : null,
+      remove: async () => undefined,
+    },
+    keys: {
+      ids: keys,
+      has: (id) => keys.includes(id),
+      make: async (id) => {
+        keys.push(id);
+        return `key of ${id}`;
+      },
+      remove: async (id) => void keys.splice(0, keys.length, ...keys.filter((key) => key !== id)),
+    },
+    keysFile: () => new Map(inFile.map((id) => [id, ['key']])),
+    clock,
+    log,
+  });
+  /** The ids on a page. */
+  const ids = async (query: Partial<DeviceQuery> = {}) =>
+    (await devices.list({ ...ALL, ...query })).devices.map(({ id }) => id);
+  return { devices, lines, clock, ids };
+}
+
+t.test('one device too many is refused, logged once and counted, until one is removed', async (t) => {
+  const others = Array.from({ length: CLOUD_DEVICES_MAX - 3 }, (_, n) => `other-${n}`);
+  const { devices, lines } = fleet({ seen: [{ id: 'a' }], documents: ['b', ...others], keys: ['k'] });
+  for (const id of ['a', 'b', 'k']) devices.admit(id);
+  for (const id of ['c', 'd', 'c']) t.throws(() => devices.admit(id), { code: 'unavailable' });
+  await t.rejects(devices.makeKey('e'), { code: 'unavailable' }, 'a new device with a key is one, too');
+  t.equal(await devices.makeKey('a'), 'key of a');
+  t.equal(devices.refused, 4);
+  t.equal(lines.filter((line) => line.includes('device refused')).length, 1);
+  await devices.remove('k');
+  t.equal(await devices.makeKey('e'), 'key of e');
+  t.throws(() => devices.admit('f'), { code: 'unavailable' });
+  t.equal(lines.filter((line) => line.includes('device refused')).length, 2, 'said anew');
+});
+
+t.test('a device is known by a heartbeat, a document or a key; each is in the list once', async (t) => {
+  const status = { ...NO_STATUS, version: '1.2.3' };
+  const { devices, ids, lines } = fleet({
+    seen: [{ id: 'both', status }, { id: 'seen' }],
+    documents: ['both', 'doc', 'kept'],
+    keys: ['both', 'kept', 'new'],
+  });
+  t.strictSame(await ids(), ['both', 'doc', 'kept', 'new', 'seen']);
+  t.match(devices.get('both'), { id: 'both', state: 'online', destinations: 2, status });
+  t.strictSame(devices.get('new'), {
+    ...{ id: 'new', state: 'unheard', heardMs: null, sinceMs: null, destinations: null },
+    ...{ name: null, status: NO_STATUS },
+  });
+  t.throws(() => devices.get('none'), { code: 'not-found' });
+  await t.rejects(devices.remove('none'), { code: 'not-found' });
+  await devices.remove('new');
+  t.throws(() => devices.get('new'), { code: 'not-found' });
+  t.match(lines.join(''), /device removed device=new/);
+});
+
+t.test('a filter goes by state, part of the id, version, and who needs a person', async (t) => {
+  const failing = { ...NO_STATUS, version: '2.0', relay: 'failing' };
+  const failed = { ...NO_STATUS, version: '2.0', queue: { queued: 0, deferred: 0, failed: 1 } };
+  const { devices, ids } = fleet({
+    seen: [
+      { id: 'Pump-1', status: failing },
+      { id: 'pump-2', state: 'offline', status: failed },
+      { id: 'fan-3', state: 'moved', status: { ...NO_STATUS, version: '2.0.1' } },
+    ],
+    keys: ['pump-4'],
+  });
+  t.strictSame(await ids({ state: 'offline' }), ['pump-2']);
+  t.strictSame(await ids({ state: 'unheard' }), ['pump-4']);
+  t.strictSame(await ids({ part: 'pump' }), ['Pump-1', 'pump-2', 'pump-4']);
+  t.strictSame(await ids({ version: '2.0' }), ['Pump-1', 'pump-2'], 'the whole version');
+  t.strictSame(await ids({ attention: true }), ['Pump-1', 'pump-2']);
+  t.strictSame(await ids({ attention: true, state: 'online', part: 'p' }), ['Pump-1']);
+  const { total, counts, next } = await devices.list({ ...ALL, attention: true, limit: 1 });
+  t.strictSame([total, next], [2, 'Pump-1'], 'the total of all pages');
+  t.strictSame(counts, { offline: 1, online: 1, moved: 1, unheard: 1, attention: 2 }, 'of all devices');
+});
+
+t.test('the name of a document is told, and found', async (t) => {
+  const names = { 'pump-1': 'Gemaal Sluis', 'pump-2': 'Poelgeest' };
+  const { devices, ids } = fleet({
+    seen: [{ id: 'pump-2' }],
+    documents: ['pump-1', 'pump-2', 'sluis'],
+    names,
+  });
+  t.equal(devices.get('pump-1').name, 'Gemaal Sluis');
+  t.equal(devices.get('sluis').name, null);
+  t.strictSame(await ids({ part: 'sluis' }), ['pump-1', 'sluis'], 'by name and by id');
+  t.strictSame(await ids({ part: 'poel' }), ['pump-2']);
+});
+
+t.test('what needs attention comes first, in pages, too', async (t) => {
+  const failing = { ...NO_STATUS, relay: 'failing' };
+  const failed = { ...NO_STATUS, queue: { queued: 0, deferred: 0, failed: 12 } };
+  const { devices, ids } = fleet({
+    seen: [
+      { id: 'a-1' },
+      { id: 'a-10', status: failed },
+      { id: 'a-9', state: 'moved', status: failing },
+      { id: 'b-2', state: 'offline' },
+      { id: 'b-1', state: 'offline', status: failing },
+      { id: 'a-0', state: 'moved' },
+    ],
+    keys: ['a-00'],
+  });
+  const order = ['b-1', 'b-2', 'a-9', 'a-10', 'a-1', 'a-0', 'a-00'];
+  t.strictSame(await ids({ order: 'attention' }), order);
+  const found: string[] = [];
+  for (let after: string | null = null; found.length < 10; ) {
+    const page: Awaited<ReturnType<Devices['list']>> = await devices.list({
+      ...ALL,
+      order: 'attention',
+      limit: 2,
+      after,
+    });
+    found.push(...page.devices.map(({ id }) => id));
+    after = page.next;
+    if (after === null) break;
+  }
+  t.strictSame(found, order);
+});
+
+t.test('ids have the order in which people sort and count, which is one order', async (t) => {
+  const sorted = [
+    '',
+    '01',
+    '1',
+    '2',
+    '10',
+    '100',
+    'a',
+    'a-',
+    'a-1',
+    'a-1-2',
+    'a-1-10',
+    'a-01x',
+    'a-2',
+    'a-10',
+    'a1',
+    'a1b',
+    'a001bb',
+    'a9',
+    'A9',
+    `a${'9'.repeat(60)}`,
+    `a1${'0'.repeat(60)}`,
+    'b',
+    'p1',
+    'P2',
+    'p10',
+    'P10',
+  ];
+  const signs = (ids: readonly string[]) =>
+    ids.flatMap((one) => ids.map((other) => Math.sign(compareIds(one, other))));
+  t.strictSame([...sorted].reverse().sort(compareIds), sorted);
+  t.strictSame(
+    signs(sorted),
+    sorted.flatMap((_, i) => sorted.map((_, j) => Math.sign(i - j))),
+    'each pair, from both sides',
+  );
+});
+
+t.test('pages are by id, and together have each device once', async (t) => {
+  // In an order that is far from sorted.
+  const all = Array.from({ length: 100 }, (_, n) => `pump-${(n * 37) % 100}`);
+  const { devices } = fleet({ seen: all.map((id) => ({ id })) });
+  for (const limit of [1, 7, 50, 99, 100, 101]) {
+    const pages: string[][] = [];
+    let after: string | null = null;
+    do {
+      const { devices: page, next }: Awaited<ReturnType<Devices['list']>> = await devices.list({
+        ...ALL,
+        ...{ limit, after },
+      });
+      pages.push(page.map(({ id }) => id));
+      after = next;
+    } while (after !== null);
+    t.strictSame(
+      pages.flat(),
+      Array.from({ length: 100 }, (_, n) => `pump-${n}`),
+      `${limit}`,
+    );
+    t.equal(pages.length, Math.ceil(100 / limit), 'no empty page at the end');
+  }
+  t.strictSame((await devices.list({ ...ALL, after: 'zzz' })).devices, []);
+});
+
+t.test('the lowest of many are the first of all, in whatever order they come', async (t) => {
+  for (const order of [1, -1]) {
+    const ids = Array.from({ length: 50 }, (_, n) => String.fromCharCode(65 + n)).sort(
+      (a, b) => order * (a < b ? -1 : 1),
+    );
+    const lowest = new Lowest<{ id: string }>(3, (a, b) => (a.id < b.id ? -1 : 1));
+    for (const id of ids) lowest.add({ id });
+    t.strictSame(lowest.end(), { lowest: [{ id: 'A' }, { id: 'B' }, { id: 'C' }], isMore: true });
+  }
+  const few = new Lowest<{ id: string }>(3, (a, b) => (a.id < b.id ? -1 : 1));
+  for (const id of ['c', 'a', 'b']) few.add({ id });
+  t.strictSame(few.end(), { lowest: [{ id: 'a' }, { id: 'b' }, { id: 'c' }], isMore: false });
+});
+
+t.test('a list of very many devices lets other work run in between', async (t) => {
+  const { devices, clock } = fleet({
+    seen: Array.from({ length: 5000 }, (_, n) => ({ id: `pump-${n}` })),
+  });
+  let isDone = false;
+  const listed = devices.list({ ...ALL, limit: 1 }).then((list) => {
+    isDone = true;
+    return list;
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  t.notOk(isDone, 'it waits for its turn');
+  await clock.advance(0);
+  await clock.advance(0);
+  t.equal((await listed).total, 5000);
+});
+
+t.test('a device that stands only in the keys file is listed once, as unheard', async (t) => {
+  const { devices, ids } = fleet({
+    ...{ seen: [{ id: 'a' }], documents: ['b'], keys: ['c'] },
+    inFile: ['*', 'a', 'b', 'c', 'd'],
+  });
+  t.strictSame(await ids(), ['a', 'b', 'c', 'd']);
+  t.strictSame(await ids({ state: 'unheard' }), ['b', 'c', 'd']);
+  t.match(devices.get('d'), { id: 'd', state: 'unheard', heardMs: null, destinations: null });
+  t.throws(() => devices.get('*'), { code: 'not-found' }, 'the operator is no device');
+  await t.rejects(
+    devices.remove('d'),
+    { code: 'not-found' },
+    'there is nothing to forget, and its line stays',
+  );
+  await devices.remove('c');
+  t.equal(devices.get('c').state, 'unheard');
+});
+
+t.test('ten thousand devices are admitted, and not all counted for each of them', async (t) => {
+  const known = new Set<string>();
+  let counted = 0;
+  const { clock } = fleet({});
+  const devices = new Devices({
+    watch: {
+      get ids() {
+        counted++;
+        return known;
+      },
+      has: (id) => known.has(id),
+      sighting: () => null,
+      sightings: () => [],
+      forget: async (id) => void known.delete(id),
+    },
+    documents: { ids: [], about: () => null, remove: async () => undefined },
+    keys: { ids: [], has: () => false, make: async () => '', remove: async () => undefined },
+    keysFile: () => null,
+    clock,
+    devicesMax: CLOUD_DEVICES_MAX,
+    log: keptLog().log,
+  });
+  const admit = (id: string) => {
+    devices.admit(id);
+    known.add(id);
+  };
+  for (let n = 0; n < CLOUD_DEVICES_MAX; n++) admit(`device-${n}`);
+  t.equal(counted, 1);
+  t.throws(() => admit('another'), { code: 'unavailable' });
+  await devices.remove('device-7');
+  admit('another');
+  t.throws(() => admit('one more'), { code: 'unavailable' });
+  // A device that was admitted, but never kept, takes no place for good.
+  await devices.remove('device-8');
+  devices.admit('fleeting');
+  admit('one more');
+  t.equal(known.size, CLOUD_DEVICES_MAX);
+});

@@ -1,0 +1,459 @@
+/** The behaviour of every store of the cloud's state. Used by fleet-store.test.ts. */
+import type { Test } from 'tap';
+import { FieldpostError } from '../../src/base/errors.js';
+import { digest } from '../../src/base/http/bearer.js';
+import { CLOUD_GRACE_MS, DIGEST_WINDOW_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import type { FleetStore, Report, Sighting } from '../../src/cloud/fleet-store.js';
+import type { NewsBatch, Telling } from '../../src/cloud/news.js';
+import { NO_STATUS } from '../../src/cloud/status.js';
+import type { KeyedContent } from '../../src/mail/store/store.js';
+import { FakeClock, settled } from '../support/clock.js';
+
+export const DELAYS = { delayMs: 90 * SECOND_MS, stopDelayMs: 15 * MINUTE_MS };
+const EVERY_MS = 30 * SECOND_MS;
+/** A check for silence, a flush, and a way through the store. */
+const SLACK_MS = DELAYS.delayMs / 10 + 3 * SECOND_MS;
+const ID = 'pump-3';
+/** A message of a device. */
+export const SMS = {
+  type: 2,
+  destination: '+49151',
+  content: { message: 'x' },
+  attachments: [],
+  ignored: [],
+} as const;
+
+/** People, as the tests play them, and the journal of messages to them. */
+export class Outside {
+  readonly clock = new FakeClock();
+  /** `silent pump-3`: each news once, when everybody was told. */
+  readonly told: string[] = [];
+  /** Every call of `tell`. */
+  readonly batches: { readonly batch: NewsBatch; readonly isClosed: boolean }[] = [];
+  /** Devices of which nobody can be told. */
+  refused: ReadonlySet<string> = new Set();
+  /** True: people wait for the end of the batch. */
+  isLate = false;
+  readonly journal = new Map<string, string>();
+  readonly #known = new Set<string>();
+
+  readonly tell = async (batch: NewsBatch, isClosed: boolean): Promise<Telling> => {
+    this.batches.push({ batch, isClosed });
+    const told = new Set<string>();
+    let refusal: Error | null = null;
+    for (const { id, device, kind } of batch.news) {
+      if (this.refused.has(device)) refusal = new Error('too many at once');
+      else if (isClosed || !this.isLate) {
+        if (!this.#known.has(id)) this.told.push(`${kind} ${device}`);
+        this.#known.add(id);
+        told.add(id);
+      }
+    }
+    return { told, refusal };
+  };
+
+  readonly accept = async (_draft: unknown, { key, hash }: KeyedContent, admit?: () => void) => {
+    const replayed = this.journal.has(key);
+    if (!replayed) admit?.();
+    if ((this.journal.get(key) ?? hash) !== hash) throw new FieldpostError('invalid', 'other content');
+    this.journal.set(key, hash);
+    return { replayed };
+  };
+}
+
+/** Opens the store of this outside; called again after a stop, with what the store has kept. */
+export type OpenStore = (outside: Outside) => Promise<FleetStore>;
+
+/** A store, its outside, and devices that speak. */
+class Bench {
+  readonly outside = new Outside();
+  readonly #open: OpenStore;
+  fleet: FleetStore;
+
+  static async start(open: OpenStore): Promise<Bench> {
+    const outside = new Outside();
+    const bench = new Bench(outside, open, await open(outside));
+    await bench.fleet.start();
+    // The first time there are no devices that could be silent.
+    await outside.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
+    return bench;
+  }
+
+  private constructor(outside: Outside, open: OpenStore, fleet: FleetStore) {
+    this.outside = outside;
+    this.#open = open;
+    this.fleet = fleet;
+  }
+
+  async restart(downMs = 0): Promise<void> {
+    await this.fleet.stop();
+    await this.outside.clock.advance(downMs);
+    this.fleet = await this.#open(this.outside);
+    await this.fleet.start();
+  }
+
+  /** Each revision of etcd takes a turn of its own: many of them take longer than the clock waits. */
+  async advance(ms: number): Promise<void> {
+    await this.outside.clock.advance(ms);
+    for (let times = 0; times < 25; times++) await settled();
+  }
+
+  hear(id: string = ID, report: Partial<Report> = {}): void {
+    this.fleet.watch.heard(id, { said: 'running', everyMs: EVERY_MS, sent: null, ...report });
+  }
+
+  /** Heartbeats of these devices for so long. */
+  async steady(ms: number, ...ids: string[]): Promise<void> {
+    for (let passedMs = 0; passedMs < ms; passedMs += EVERY_MS) {
+      for (const id of ids) this.hear(id);
+      await this.advance(Math.min(EVERY_MS, ms - passedMs));
+    }
+  }
+
+  get told(): readonly string[] {
+    return this.outside.told;
+  }
+
+  sighting(id: string = ID): Sighting | null {
+    return this.fleet.watch.sighting(id);
+  }
+}
+
+/** Tries a store. */
+export function testStore(t: Test, open: OpenStore): void {
+  const document = (name: string) => ({ name, destinations: [] });
+  const code = (name: string) => ({ code: name });
+
+  t.test('documents: created, replaced and removed under conditions', async (t) => {
+    const { fleet } = await Bench.start(open);
+    const { documents } = fleet;
+    t.equal(await documents.read(ID), null);
+    await t.rejects(documents.put(ID, document('A'), {}), code('precondition-required'));
+    await t.rejects(documents.put(ID, document('A'), { 'if-match': '*' }), code('precondition-failed'));
+    await t.rejects(documents.put(ID, 'x', { 'if-none-match': '*' }), code('malformed-request'));
+    const first = await documents.put(ID, document('A'), { 'if-none-match': '*' });
+    t.match(await documents.read(ID), { etag: first, document: document('A') });
+    t.match(documents.about(ID), { etag: first, destinations: 0, name: 'A' });
+    t.strictSame([...documents.ids], [ID]);
+    await t.rejects(
+      documents.put(ID, document('B'), { 'if-none-match': '*' }),
+      code('precondition-failed'),
+      'it is there already',
+    );
+    const second = await documents.put(ID, document('A'), { 'if-match': first });
+    t.not(second, first, 'the same text has another ETag at each PUT');
+    await t.rejects(documents.put(ID, document('C'), { 'if-match': first }), code('precondition-failed'));
+    const third = await documents.put(ID, document('C'), { 'if-match': '*' });
+    t.match(await documents.read(ID), { etag: third, document: document('C') });
+    t.equal(documents.about(ID)?.name, 'C');
+    await documents.put(ID, { destinations: [] }, { 'if-match': third });
+    t.equal(documents.about(ID)?.name, null);
+    await documents.remove(ID);
+    t.equal(await documents.read(ID), null);
+    t.equal(documents.about(ID), null);
+    await documents.remove(ID);
+    await t.rejects(documents.put(ID, document('C'), { 'if-match': third }), code('precondition-failed'));
+    await fleet.stop();
+  });
+
+  t.test('documents: of two PUTs for one ETag one wins', async (t) => {
+    const { fleet } = await Bench.start(open);
+    const etag = await fleet.documents.put(ID, document('A'), { 'if-none-match': '*' });
+    const puts = ['B', 'C'].map((name) => fleet.documents.put(ID, document(name), { 'if-match': etag }));
+    const outcomes = await Promise.allSettled(puts);
+    const won = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+    t.equal(won.length, 1);
+    t.equal((await fleet.documents.read(ID))?.etag, won[0]);
+    await fleet.stop();
+  });
+
+  t.test('documents: a restart finds them', async (t) => {
+    const bench = await Bench.start(open);
+    await bench.fleet.documents.put(ID, document('A'), { 'if-none-match': '*' });
+    await bench.restart();
+    t.match(await bench.fleet.documents.read(ID), { document: document('A') });
+    t.match(bench.fleet.documents.about(ID), { destinations: 0, name: 'A' });
+    await bench.fleet.stop();
+  });
+
+  t.test('presence: silence is told once after the delay, a return at once', async (t) => {
+    const bench = await Bench.start(open);
+    await bench.steady(5 * MINUTE_MS, ID, 'pump-4');
+    t.strictSame(bench.told, []);
+    await bench.steady(DELAYS.delayMs - EVERY_MS - SECOND_MS, 'pump-4');
+    t.strictSame(bench.told, [], 'not before the delay');
+    await bench.steady(HOUR_MS, 'pump-4');
+    t.strictSame(bench.told, [`silent ${ID}`]);
+    t.equal(bench.sighting()?.state, 'offline');
+    bench.hear();
+    await bench.advance(3 * SECOND_MS);
+    t.strictSame(bench.told, [`silent ${ID}`, `back ${ID}`]);
+    t.equal(bench.sighting()?.state, 'online');
+    t.equal(bench.fleet.watch.untold, 0);
+    await bench.fleet.stop();
+  });
+
+  t.test('presence: a long interval of the device makes the delay longer', async (t) => {
+    const bench = await Bench.start(open);
+    bench.hear(ID, { everyMs: 10 * MINUTE_MS });
+    await bench.advance(24 * MINUTE_MS);
+    t.strictSame(bench.told, []);
+    await bench.advance(MINUTE_MS + SLACK_MS);
+    t.strictSame(bench.told, [`silent ${ID}`]);
+    await bench.fleet.stop();
+  });
+
+  t.test('presence: a planned stop has a longer delay', async (t) => {
+    const bench = await Bench.start(open);
+    bench.hear();
+    await bench.advance(2 * SECOND_MS);
+    bench.hear(ID, { said: 'stopping' });
+    await bench.advance(DELAYS.stopDelayMs - SECOND_MS);
+    t.strictSame(bench.told, []);
+    await bench.advance(SECOND_MS + SLACK_MS);
+    t.strictSame(bench.told, [`stopped ${ID}`]);
+    bench.hear();
+    await bench.advance(2 * SECOND_MS);
+    t.strictSame(bench.told, [`stopped ${ID}`, `back ${ID}`]);
+    await bench.fleet.stop();
+  });
+
+  t.test('presence: a heartbeat that was overtaken changes nothing', async (t) => {
+    const bench = await Bench.start(open);
+    const sent = (uptimeMs: number) => ({ sent: { bootId: 'b', uptimeMs } });
+    bench.hear(ID, sent(1000));
+    await bench.advance(2 * SECOND_MS);
+    bench.hear(ID, { said: 'stopping', ...sent(3000) });
+    // Late, but within the time in which heartbeats may still be on their way to the store.
+    bench.hear(ID, sent(2000));
+    await bench.advance(5 * SECOND_MS);
+    bench.hear(ID, sent(2500));
+    await bench.advance(10 * MINUTE_MS);
+    t.strictSame(bench.told, [], 'it is stopping still');
+    await bench.advance(5 * MINUTE_MS + SLACK_MS);
+    t.strictSame(bench.told, [`stopped ${ID}`]);
+    await bench.fleet.stop();
+  });
+
+  t.test('presence: a device that moved is no news, also if people wait to be told of it', async (t) => {
+    const bench = await Bench.start(open);
+    bench.hear();
+    bench.outside.refused = new Set([ID]);
+    await bench.advance(DELAYS.delayMs + SLACK_MS);
+    t.equal(bench.fleet.watch.untold, 1);
+    bench.hear(ID, { said: 'moved' });
+    await bench.advance(SLACK_MS);
+    t.equal(bench.fleet.watch.untold, 0);
+    bench.outside.refused = new Set();
+    t.match(bench.sighting(), { state: 'moved' });
+    await bench.advance(HOUR_MS);
+    t.strictSame(bench.told, []);
+    await bench.steady(MINUTE_MS, ID);
+    t.equal(bench.sighting()?.state, 'online');
+    await bench.advance(DELAYS.delayMs + SLACK_MS);
+    t.strictSame(bench.told, [`silent ${ID}`], 'it is back, and watched again');
+    await bench.fleet.stop();
+  });
+
+  t.test('presence: flapping is damped', async (t) => {
+    const bench = await Bench.start(open);
+    const silence = async () => {
+      bench.hear();
+      const fromMs = bench.outside.clock.bootMs();
+      const before = bench.told.length;
+      while (bench.told.length < before + 1 || bench.told.at(-1) !== `silent ${ID}`) {
+        await bench.advance(SECOND_MS);
+        if (bench.outside.clock.bootMs() - fromMs > HOUR_MS) break;
+      }
+      return bench.outside.clock.bootMs() - fromMs;
+    };
+    await bench.steady(2 * MINUTE_MS, ID);
+    const delays = [await silence(), await silence(), await silence()];
+    for (const [index, times] of [1, 2, 4].entries()) {
+      const ms = delays[index] as number;
+      t.ok(ms >= times * DELAYS.delayMs && ms <= times * DELAYS.delayMs + SLACK_MS, `${index}: ${ms} ms`);
+    }
+    await bench.fleet.stop();
+  });
+
+  t.test('presence: a removed device is forgotten with its news, and is new if it calls again', async (t) => {
+    const bench = await Bench.start(open);
+    bench.hear();
+    bench.outside.refused = new Set([ID]);
+    await bench.advance(DELAYS.delayMs + SLACK_MS);
+    t.ok(bench.fleet.watch.has(ID));
+    await bench.fleet.watch.forget(ID);
+    bench.outside.refused = new Set();
+    await bench.advance(HOUR_MS);
+    t.notOk(bench.fleet.watch.has(ID));
+    t.strictSame([...bench.fleet.watch.ids], []);
+    t.equal(bench.fleet.watch.untold, 0);
+    bench.hear();
+    await bench.advance(2 * SECOND_MS);
+    t.ok(bench.fleet.watch.has(ID));
+    t.strictSame(bench.told, [], 'nobody was told, so it is not back');
+    await bench.fleet.watch.forget('pump-9');
+    await bench.fleet.stop();
+  });
+
+  t.test('presence: the time of a restart is no silence; silence after it is told', async (t) => {
+    const bench = await Bench.start(open);
+    await bench.steady(MINUTE_MS, ID);
+    await bench.restart(HOUR_MS);
+    await bench.advance(CLOUD_GRACE_MS - SECOND_MS);
+    t.strictSame(bench.told, []);
+    await bench.advance(3 * DELAYS.delayMs);
+    t.strictSame(bench.told, [`silent ${ID}`]);
+    await bench.restart();
+    await bench.advance(HOUR_MS);
+    t.strictSame(bench.told, [`silent ${ID}`], 'once, also after a restart');
+    bench.hear();
+    await bench.advance(2 * SECOND_MS);
+    t.strictSame(bench.told, [`silent ${ID}`, `back ${ID}`]);
+    await bench.fleet.stop();
+  });
+
+  t.test('sightings: the state, its moments, and what the device reports', async (t) => {
+    const bench = await Bench.start(open);
+    const { clock } = bench.outside;
+    t.equal(bench.sighting(), null);
+    const firstMs = clock.wallMs();
+    const status = { ...NO_STATUS, version: '1.2.3', queue: { queued: 1, deferred: 2, failed: 3 } };
+    bench.hear(ID, { status });
+    await bench.advance(EVERY_MS);
+    t.match(bench.sighting(), { id: ID, state: 'online', heardMs: firstMs, sinceMs: firstMs, status });
+    const lastMs = clock.wallMs();
+    bench.hear();
+    await bench.advance(2 * SECOND_MS);
+    t.match(bench.sighting(), { heardMs: lastMs, sinceMs: firstMs, status: NO_STATUS }, 'online since then');
+    await bench.advance(DELAYS.delayMs + SLACK_MS);
+    t.match(bench.sighting(), { state: 'offline', heardMs: lastMs, sinceMs: lastMs });
+    const backMs = clock.wallMs();
+    bench.hear();
+    await bench.advance(2 * SECOND_MS);
+    t.match(bench.sighting(), { state: 'online', sinceMs: backMs });
+    const movedMs = clock.wallMs();
+    bench.hear(ID, { said: 'moved' });
+    await bench.advance(2 * SECOND_MS);
+    t.match([...bench.fleet.watch.sightings()], [{ id: ID, state: 'moved', sinceMs: movedMs }]);
+    await bench.restart();
+    t.match(bench.sighting(), { state: 'moved', sinceMs: movedMs, heardMs: movedMs });
+    await bench.fleet.stop();
+  });
+
+  t.test('keys: a device may have two, and the first use of the new one ends the earlier', async (t) => {
+    const bench = await Bench.start(open);
+    const opens = (key: string) => bench.fleet.keys.opens(ID, digest(key));
+    t.notOk(bench.fleet.keys.has(ID));
+    const first = await bench.fleet.keys.make(ID);
+    t.ok(opens(first));
+    t.notOk(bench.fleet.keys.opens('pump-4', digest(first)));
+    const lost = await bench.fleet.keys.make(ID);
+    const second = await bench.fleet.keys.make(ID);
+    t.notOk(opens(lost), 'a key that was not used is replaced');
+    t.ok(opens(first), 'the device may not have its new key yet');
+    await bench.restart();
+    t.ok(opens(first));
+    t.ok(opens(second));
+    await bench.advance(SECOND_MS);
+    t.notOk(opens(first));
+    t.ok(opens(second));
+    await bench.restart();
+    t.strictSame([...bench.fleet.keys.ids], [ID]);
+    t.notOk(opens(first));
+    await bench.fleet.keys.remove(ID);
+    t.notOk(bench.fleet.keys.has(ID) || opens(second));
+    await bench.restart();
+    t.notOk(bench.fleet.keys.has(ID) || opens(second));
+    await bench.fleet.stop();
+  });
+
+  t.test('messages: once for a key, and no other content for it', async (t) => {
+    const bench = await Bench.start(open);
+    let isOver = false;
+    const take = (key: string, hash: string) =>
+      bench.fleet.takeMessage(ID, SMS, { key, hash }, () => {
+        if (isOver) throw new FieldpostError('rate-limited', 'too many');
+      });
+    await take('message pump-3 1', 'h1');
+    await take('message pump-3 1', 'h1');
+    await t.rejects(take('message pump-3 1', 'h2'), code('invalid'));
+    await take('message pump-3 2', 'h1');
+    await bench.advance(SECOND_MS);
+    const accepted = { 'message pump-3 1': 'h1', 'message pump-3 2': 'h1' };
+    t.strictSame(Object.fromEntries(bench.outside.journal), accepted);
+    await bench.restart();
+    await take('message pump-3 1', 'h1');
+    await t.rejects(take('message pump-3 2', 'h2'), code('invalid'), 'also after a restart');
+    isOver = true;
+    t.equal(await take('message pump-3 1', 'h1'), false, 'a known one is not refused');
+    await t.rejects(take('message pump-3 2', 'h2'), code('invalid'));
+    await t.rejects(take('message pump-3 3', 'h1'), code('rate-limited'));
+    await bench.advance(SECOND_MS);
+    t.strictSame(Object.fromEntries(bench.outside.journal), accepted);
+    await bench.fleet.stop();
+  });
+
+  t.test('news that cannot be told stay, and are told later in order', async (t) => {
+    const bench = await Bench.start(open);
+    await bench.steady(MINUTE_MS, ID, 'pump-4');
+    bench.outside.refused = new Set([ID]);
+    await bench.steady(DELAYS.delayMs + SLACK_MS, 'pump-4');
+    await bench.steady(MINUTE_MS, ID, 'pump-4');
+    t.strictSame(bench.told, []);
+    t.equal(bench.fleet.watch.untold, 1, 'one device');
+    await bench.steady(5 * MINUTE_MS, ID);
+    t.strictSame(bench.told, ['silent pump-4'], 'the news of other devices do not wait for it');
+    await bench.restart();
+    t.equal(bench.fleet.watch.untold, 1);
+    bench.outside.refused = new Set();
+    await bench.steady(MINUTE_MS, ID);
+    t.strictSame(bench.told, ['silent pump-4', `silent ${ID}`, `back ${ID}`]);
+    t.equal(bench.fleet.watch.untold, 0);
+    await bench.fleet.stop();
+  });
+
+  t.test('of many news of a device that nobody can be told, the first and the last stay', async (t) => {
+    const bench = await Bench.start(open);
+    await bench.steady(MINUTE_MS, ID);
+    bench.outside.refused = new Set([ID]);
+    for (let times = 1; times <= 4; times++) {
+      await bench.advance(8 * DELAYS.delayMs + SLACK_MS);
+      await bench.steady(MINUTE_MS, ID);
+    }
+    await bench.restart();
+    bench.outside.refused = new Set();
+    await bench.steady(2 * MINUTE_MS, ID);
+    t.strictSame(bench.told, [`silent ${ID}`, `back ${ID}`, `silent ${ID}`, `back ${ID}`]);
+    await bench.fleet.stop();
+  });
+
+  t.test('a batch closes after its window, and has the same members after a refusal', async (t) => {
+    const bench = await Bench.start(open);
+    const ids = Array.from({ length: 70 }, (_, n) => `pump-${n + 10}`);
+    await bench.steady(MINUTE_MS, ...ids);
+    bench.outside.isLate = true;
+    bench.outside.refused = new Set(ids);
+    await bench.advance(DELAYS.delayMs - EVERY_MS + SLACK_MS);
+    t.equal(bench.fleet.watch.untold, ids.length);
+    t.ok(
+      bench.outside.batches.every(({ isClosed }) => !isClosed),
+      'it is open',
+    );
+    await bench.advance(DIGEST_WINDOW_MS + SLACK_MS);
+    const closed = bench.outside.batches.filter(({ isClosed }) => isClosed);
+    const members = closed.at(0)?.batch.news.map(({ device }) => device);
+    t.strictSame(members?.sort(), ids, 'all of them');
+    await bench.restart();
+    bench.outside.batches.length = 0;
+    bench.outside.refused = new Set();
+    await bench.steady(MINUTE_MS, 'pump-1');
+    const again = bench.outside.batches.find(({ batch }) => batch.id === closed[0]?.batch.id);
+    t.strictSame(again?.batch.news.map(({ device }) => device).sort(), ids, 'the same after a restart');
+    t.strictSame(
+      [...bench.told].sort(),
+      ids.map((id) => `silent ${id}`),
+    );
+    await bench.fleet.stop();
+  });
+}

@@ -1,0 +1,182 @@
+/** The keys that the operator makes: also on a full disk, and with the process killed or the power cut at every write. */
+import t from 'tap';
+import { digest } from '../../src/base/http/bearer.js';
+import { FileKeys } from '../../src/cloud/keys.js';
+import { replace } from '../../src/mail/store/replace.js';
+import { writeSealed } from '../../src/mail/store/sealed.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { drawn } from '../support/system.js';
+
+const DIRECTORY = '/var/lib';
+const PATH = `${DIRECTORY}/keys.json`;
+const ID = 'pump-3';
+// All keys of a test are different, also after a restart.
+const { randomBytes } = drawn(1);
+
+function newDisk(): FaultyDisk {
+  return new FaultyDisk({ directories: [DIRECTORY] });
+}
+
+const open = (disk: FaultyDisk) => FileKeys.open({ disk, directory: DIRECTORY, randomBytes });
+const opens = (keys: FileKeys, key: string, id = ID) => keys.opens(id, digest(key));
+
+/** Rejects with the power cut, too. */
+const failing = (work: Promise<unknown>) => work.then(() => false).catch(() => true);
+
+t.test('a key opens its own device only, also after a restart; the file does not have it', async (t) => {
+  const disk = newDisk();
+  const keys = await open(disk);
+  t.notOk(keys.has(ID));
+  const key = await keys.make(ID);
+  t.match(key, /^[\w-]{43}$/, '256 bits');
+  const other = await keys.make('pump-4');
+  t.not(key, other);
+  for (const each of [keys, await open(disk.afterPowerCut('nothing'))]) {
+    t.strictSame([...each.ids], [ID, 'pump-4']);
+    t.ok(each.has(ID) && opens(each, key));
+    t.notOk(opens(each, other) || opens(each, key, 'pump-4') || opens(each, 'x') || opens(each, key, 'x'));
+  }
+  const text = String(await disk.readWhole(PATH));
+  t.notOk(text.includes(key));
+  t.match(text, digest(key).toString('base64url'));
+});
+
+t.test('the earlier key opens until the new one is used; another new one replaces the unused', async (t) => {
+  const disk = newDisk();
+  const keys = await open(disk);
+  const first = await keys.make(ID);
+  const unused = await keys.make(ID);
+  const second = await keys.make(ID);
+  t.notOk(opens(keys, unused), 'its answer may have been lost');
+  t.ok(opens(keys, first));
+  const again = await open(disk.afterPowerCut('nothing'));
+  t.ok(opens(again, first), 'a restart knows both');
+  t.ok(opens(again, second));
+  t.notOk(opens(again, first), 'from its first use on');
+  t.ok(opens(again, second));
+
+  t.ok(opens(keys, second));
+  await keys.stop();
+  const later = await open(disk.afterPowerCut('nothing'));
+  t.notOk(opens(later, first), 'the end of the earlier key is written');
+  t.ok(opens(later, second));
+});
+
+t.test('a removal removes both keys; without any it writes nothing', async (t) => {
+  const disk = newDisk();
+  const keys = await open(disk);
+  const before = disk.operations;
+  await keys.remove(ID);
+  t.equal(disk.operations, before);
+  const all = [await keys.make(ID), await keys.make(ID)];
+  await keys.remove(ID);
+  for (const each of [keys, await open(disk.afterPowerCut('nothing'))]) {
+    t.notOk(each.has(ID) || all.some((key) => opens(each, key)));
+  }
+  const [late] = await Promise.all([keys.make(ID), keys.remove(ID)]);
+  t.notOk(opens(keys, late), 'a removal during the write of a key removes it, too');
+  t.notOk((await open(disk)).has(ID));
+});
+
+t.test('calls at the same time share a write, and each key opens', async (t) => {
+  const disk = newDisk();
+  const keys = await open(disk);
+  const before = disk.operations;
+  await keys.make('one');
+  const perWrite = disk.operations - before;
+  const ids = Array.from({ length: 100 }, (_, n) => `pump-${n}`);
+  const made = await Promise.all(ids.map((id) => keys.make(id)));
+  t.ok(disk.operations - before <= 3 * perWrite, `${disk.operations - before} operations`);
+  const again = await open(disk);
+  for (const [n, id] of ids.entries()) t.ok(opens(again, made[n] as string, id));
+  // A call that begins as soon as another one is done.
+  await keys.make(ID).then(() => keys.make(ID));
+});
+
+t.test('a key that is first used during a write stays', async (t) => {
+  const disk = newDisk();
+  const keys = await open(disk);
+  const first = await keys.make(ID);
+  const second = await keys.make(ID);
+  const other = keys.make('pump-4');
+  t.ok(opens(keys, second));
+  await other;
+  t.ok(opens(keys, second));
+  t.notOk(opens(keys, first));
+  await keys.stop();
+  const again = await open(disk);
+  t.notOk(opens(again, first));
+  t.ok(opens(again, second));
+});
+
+t.test('on a full disk no key is made, the keys from before open, and later it works again', async (t) => {
+  const disk = newDisk();
+  const keys = await open(disk);
+  const first = await keys.make(ID);
+  disk.onOperation = (_n, { kind }) => (kind === 'write' ? 'error:ENOSPC' : 'ok');
+  await t.rejects(keys.make(ID), { code: 'storage-failed', message: /the disk is full/ });
+  await t.rejects(keys.make('pump-4'), { code: 'storage-failed' });
+  await t.rejects(keys.remove(ID), { code: 'storage-failed' });
+  t.strictSame([...keys.ids], [ID]);
+  t.ok(opens(keys, first));
+  disk.onOperation = (_n, { kind }) => (kind === 'create' ? 'error:EMFILE' : 'ok');
+  await t.rejects(keys.make(ID), { code: 'busy' });
+  disk.onOperation = () => 'ok';
+  const second = await keys.make(ID);
+  disk.onOperation = () => 'error:EIO';
+  t.ok(opens(keys, second), 'the use of a new key waits for no disk');
+  await keys.stop();
+  t.notOk(opens(keys, first));
+});
+
+t.test(
+  'killed or cut off at every operation: an answered key opens, the earlier one locks nobody out',
+  async (t) => {
+    for (const cut of ['before', 'after'] as const) {
+      let isOver = false;
+      for (let at = 1; !isOver; at++) {
+        const disk = newDisk();
+        const keys = await open(disk);
+        const first = await keys.make(ID);
+        const from = disk.operations;
+        disk.onOperation = (n) => (n === from + at ? `power-cut-${cut}` : 'ok');
+        let second: string | null = null;
+        let isRemoved = false;
+        const died = await failing(
+          (async () => {
+            second = await keys.make(ID);
+            await keys.make('pump-4');
+            await keys.remove('pump-4');
+            isRemoved = true;
+          })(),
+        );
+        isOver = !died;
+        for (const lost of ['nothing', 'everything'] as const) {
+          const again = await open(disk.afterPowerCut(lost));
+          t.ok(opens(again, first), `${cut} ${at} ${lost}: the earlier key`);
+          if (isRemoved) t.notOk(again.has('pump-4'));
+          if (second !== null) t.ok(opens(again, second), `${cut} ${at} ${lost}: the answered key`);
+        }
+        t.ok(at < 100);
+      }
+    }
+  },
+);
+
+t.test(
+  'a damaged file ends each start, and stays: as an empty one it would refuse all devices',
+  async (t) => {
+    const disk = newDisk();
+    const key = await (await open(disk)).make(ID);
+    const good = await disk.readWhole(PATH);
+    const bad = { code: 'storage-damaged', message: /\/var\/lib\/keys\.json .*damaged/, hint: /key/ };
+    for (const value of [{ [ID]: null }, { [ID]: { key: 7 } }]) {
+      await writeSealed(disk, PATH, value);
+      await t.rejects(open(disk), bad, 'a good checksum and no keys');
+    }
+    await replace(disk, PATH, Buffer.from(`xxxxxxxx${String(good).slice(8)}`));
+    for (const start of ['first', 'second']) await t.rejects(open(disk), bad, start);
+    await replace(disk, PATH, good ?? Buffer.alloc(0));
+    t.ok(opens(await open(disk), key), 'a copy of it was put back');
+  },
+);

@@ -1,0 +1,299 @@
+/** The calls of the operator: keys, lists of devices as JSON and CSV, metrics, the description. */
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import t from 'tap';
+import { SECOND_MS } from '../../src/base/limits.js';
+import { FakeClock } from '../support/clock.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { startCloud, type TestCloud } from '../support/reference-cloud.js';
+
+const KEYS = '* boss\npump-3 three\n';
+const QUEUE = { queued: 1, deferred: 2, failed: 0 };
+
+type Options = Parameters<TestCloud['call']>[2];
+
+async function started(keys = KEYS, options: Parameters<typeof startCloud>[0] = {}) {
+  const cloud = await startCloud({ keys, ...options });
+  return {
+    cloud,
+    boss: (method: string, path: string, more: Options = {}) =>
+      cloud.call(method, path, { key: 'boss', ...more }),
+    beat: (id: string, key: string, more: object = {}) =>
+      cloud.call('PUT', `/devices/${id}/heartbeat`, { key, body: { state: 'running', ...more } }),
+    [Symbol.asyncDispose]: () => cloud.stop(),
+  };
+}
+
+t.test('a key made by a call opens its device, for the device and for the operator', async (t) => {
+  await using at = await started();
+  const { cloud, boss, beat } = at;
+  const made = await boss('POST', '/devices/pump-4/key');
+  t.match(made, { status: 201, json: { id: 'pump-4', key: /^[\w-]{43}$/ } });
+  t.equal(made.headers.get('cache-control'), 'no-store');
+  const { key } = made.json;
+  t.match((await boss('GET', '/devices/pump-4')).json, { id: 'pump-4', state: 'unheard' });
+  t.equal((await beat('pump-4', key)).status, 200);
+  t.equal((await beat('pump-3', key)).status, 401, 'no other device');
+  t.equal((await beat('pump-4', 'three')).status, 401);
+  t.equal((await cloud.call('GET', '/devices', { key })).status, 401, 'nor the calls of the operator');
+  t.equal((await boss('GET', '/devices/pump-4/destinations')).status, 404);
+  t.match((await boss('GET', '/devices/pump-4')).json, { state: 'online' });
+  t.notMatch(cloud.lines.join(''), key, 'the log never has it');
+
+  const second = (await boss('POST', '/devices/pump-4/key')).json.key;
+  t.equal((await beat('pump-4', key)).status, 200);
+  t.equal((await beat('pump-4', second)).status, 200);
+  t.equal((await beat('pump-4', key)).status, 401, 'the new one was used');
+});
+
+t.test('a key made by a call stands beside that of the file, also after a reload of the file', async (t) => {
+  await using at = await started();
+  const { cloud, boss, beat } = at;
+  const { key } = (await boss('POST', '/devices/pump-3/key')).json;
+  for (const one of [key, 'three']) t.equal((await beat('pump-3', one)).status, 200);
+  await cloud.reload({ keys: '* boss\n' });
+  t.equal((await beat('pump-3', 'three')).status, 401);
+  t.equal((await beat('pump-3', key)).status, 200);
+});
+
+t.test(
+  'a device that stands only in the keys file is in the list, also after a reload of the file',
+  async (t) => {
+    await using at = await started();
+    const unheard = async () => {
+      const { json } = await at.boss('GET', '/devices?state=unheard');
+      return json.devices.map(({ id }: { id: string }) => id);
+    };
+    t.strictSame(await unheard(), ['pump-3']);
+    t.match((await at.boss('GET', '/devices/pump-3')).json, { id: 'pump-3', state: 'unheard' });
+    await at.cloud.reload({ keys: '* boss\npump-8 eight\npump-9 nine\n' });
+    t.strictSame(await unheard(), ['pump-8', 'pump-9']);
+    t.equal((await at.boss('GET', '/devices/pump-3')).status, 404);
+  },
+);
+
+t.test('without a keys file no request that a proxy passes on is taken', async (t) => {
+  await using open = await startCloud();
+  await using guarded = await startCloud({ keys: '* any\npump-3 any\n' });
+  const forwarded = [
+    { Forwarded: 'for=203.0.113.7' },
+    { Via: '1.1 proxy' },
+    { 'X-Forwarded-For': '203.0.113.7' },
+    { 'X-Forwarded-Proto': 'https' },
+    { 'X-Real-IP': '203.0.113.7' },
+  ];
+  for (const headers of forwarded) {
+    for (const path of ['/devices', '/devices/pump-3/destinations', '/metrics'])
+      t.match(await open.call('GET', path, { headers }), { status: 403, json: { type: /not-local$/ } }, path);
+    t.equal((await guarded.call('GET', '/devices', { headers })).status, 200, 'with keys it may be a proxy');
+  }
+  const request = 'GET /devices HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer any\r\n\r\n';
+  const plain = connect(Number(new URL(open.url).port), '127.0.0.1').end(request);
+  t.match(await text(plain), /^HTTP\/1\.1 403 /, 'nginx adds nothing by default');
+  t.equal((await open.call('GET', '/devices')).status, 200);
+});
+
+t.test('only the operator makes keys, and only where keys are checked', async (t) => {
+  await using at = await started();
+  for (const key of ['three', 'x', null]) {
+    t.equal((await at.cloud.call('POST', '/devices/pump-3/key', { key })).status, 401);
+  }
+  for (const id of ['*', '.x', 'a%20b', 'x'.repeat(129), '..%2Fkeys']) {
+    t.match(await at.boss('POST', `/devices/${id}/key`), {
+      status: 422,
+      json: { errors: [{ pointer: 'id' }] },
+    });
+  }
+  await using open = await startCloud();
+  const refused = await open.call('POST', '/devices/pump-3/key');
+  t.match(refused, { status: 409, json: { detail: /FIELDPOST_CLOUD_SERVER_KEYS_FILE/ } });
+});
+
+t.test('keys survive a restart; a removal of the device removes them', async (t) => {
+  const disk = new FaultyDisk({ directories: ['/var/lib'] });
+  const first = await started(KEYS, { disk });
+  const { key } = (await first.boss('POST', '/devices/pump-4/key')).json;
+  await first.cloud.stop();
+  const later = disk.afterPowerCut('nothing');
+  await using at = await started(KEYS, { disk: later });
+  t.equal((await at.beat('pump-4', key)).status, 200);
+  const removed = at.boss('DELETE', '/devices/pump-4');
+  // The presences are written once a second.
+  while (at.cloud.lines.every((line) => !line.includes('device removed'))) {
+    await new Promise((resolve) => setImmediate(resolve));
+    await at.cloud.clock.advance(SECOND_MS);
+  }
+  t.equal((await removed).status, 204);
+  t.equal((await at.beat('pump-4', key)).status, 401);
+  t.equal((await at.boss('GET', '/devices/pump-4')).status, 404);
+  t.equal((await at.boss('DELETE', '/devices/pump-4')).status, 404);
+});
+
+t.test('on a full disk no key is made, and the operator learns it', async (t) => {
+  await using at = await started();
+  at.cloud.disk.onOperation = (_n, { path }) => (path.includes('keys.json') ? 'error:ENOSPC' : 'ok');
+  t.match(await at.boss('POST', '/devices/pump-4/key'), { status: 503, json: { type: /storage-failed/ } });
+  t.equal((await at.boss('GET', '/devices/pump-4')).status, 404);
+  at.cloud.disk.onOperation = () => 'ok';
+  t.equal((await at.boss('POST', '/devices/pump-4/key')).status, 201);
+});
+
+t.test('a device shows what it last reported; nothing of it makes a heartbeat invalid', async (t) => {
+  await using at = await started();
+  const reported = { version: '1.2.3', queue: QUEUE, relay: 'failing', link: 'offline' };
+  await at.beat('pump-3', 'three', reported);
+  t.match((await at.boss('GET', '/devices/pump-3')).json, reported);
+  const strange = { version: {}, queue: [], relay: 7, link: 'x'.repeat(1000) };
+  t.equal((await at.beat('pump-3', 'three', strange)).status, 200);
+  const nothing = { version: null, queue: null, relay: null, link: null };
+  t.match((await at.boss('GET', '/devices/pump-3')).json, nothing);
+  t.equal((await at.cloud.call('GET', '/devices/pump-3', { key: 'three' })).status, 401);
+});
+
+t.test('the list takes filters and pages, and names each parameter that is wrong', async (t) => {
+  await using at = await started();
+  for (const n of [4, 5, 6]) await at.boss('POST', `/devices/pump-${n}/key`);
+  await at.beat('pump-3', 'three', { version: '1.2.3', relay: 'failing' });
+  const ids = async (query: string) =>
+    (await at.boss('GET', `/devices?${query}`)).json.devices.map(({ id }: { id: string }) => id);
+  t.strictSame(await ids(''), ['pump-3', 'pump-4', 'pump-5', 'pump-6']);
+  t.strictSame(await ids('limit=2&after=pump-3'), ['pump-4', 'pump-5']);
+  t.strictSame(await ids('state=online'), ['pump-3']);
+  t.strictSame(await ids('q=MP-5'), ['pump-5']);
+  t.strictSame(await ids('version=1.2.3'), ['pump-3']);
+  t.strictSame(await ids('attention=true'), ['pump-3']);
+  await at.boss('POST', '/devices/pump-20/key');
+  const named = { body: { name: 'Sluis', destinations: [] }, headers: { 'If-None-Match': '*' } };
+  t.equal((await at.boss('PUT', '/devices/pump-20/destinations', named)).status, 204);
+  t.strictSame(await ids('q=slu'), ['pump-20'], 'by name');
+  t.equal((await at.boss('GET', '/devices/pump-20')).json.name, 'Sluis');
+  t.strictSame(await ids('order=id'), ['pump-3', 'pump-4', 'pump-5', 'pump-6', 'pump-20']);
+  t.equal((await at.boss('DELETE', '/devices/pump-20')).status, 204);
+  await at.boss('POST', '/devices/a/key');
+  t.strictSame(await ids('order=attention&limit=2'), ['pump-3', 'a']);
+  t.equal((await at.boss('DELETE', '/devices/a')).status, 204);
+  t.strictSame(await ids('attention=false&other=1'), ['pump-3', 'pump-4', 'pump-5', 'pump-6']);
+  const { json } = await at.boss('GET', '/devices?limit=1&state=unheard');
+  t.match(json, { next: 'pump-4', total: 3, counts: { online: 1, unheard: 3, attention: 1 }, refused: 0 });
+  const wrong = await at.boss('GET', '/devices?state=x&attention=1&limit=0&format=xml&order=x');
+  t.equal(wrong.status, 422);
+  t.strictSame(wrong.json.errors.map(({ pointer }: { pointer: string }) => pointer).sort(), [
+    'attention',
+    'format',
+    'limit',
+    'order',
+    'state',
+  ]);
+  for (const limit of ['10001', '-1', '1.5', 'x', '']) {
+    t.equal((await at.boss('GET', `/devices?limit=${limit}`)).status, 422, limit);
+  }
+});
+
+t.test('CSV: quotes, no formulas, ISO times, and a link to the next page', async (t) => {
+  await using at = await started();
+  await at.boss('POST', '/devices/pump-4/key');
+  const reported = { version: '=1+1,"x"', queue: QUEUE, relay: '@ok', link: 'online' };
+  await at.beat('pump-3', 'three', reported);
+  const now = new Date(at.cloud.clock.wallMs()).toISOString();
+  const head = 'id,state,since,lastHeartbeat,version,queued,deferred,failed,relay,link,destinations,name';
+  const { text, headers } = await at.boss('GET', '/devices?format=csv');
+  t.strictSame(text.split('\r\n'), [
+    head,
+    `pump-3,online,${now},${now},"'=1+1,""x""",1,2,0,'@ok,online,,`,
+    'pump-4,unheard,,,,,,,,,,',
+    '',
+  ]);
+  t.equal(headers.get('content-type'), 'text/csv; charset=utf-8; header=present');
+  t.match(headers.get('content-disposition'), /attachment; filename="devices.csv"/);
+  t.equal(headers.get('link'), null);
+
+  const page = await at.boss('GET', '/devices?format=csv&limit=1&q=pump');
+  t.equal(page.headers.get('link'), '<?format=csv&limit=1&q=pump&after=pump-3>; rel="next"');
+  const next = await at.boss('GET', '/devices?format=csv&limit=1&q=pump&after=pump-3');
+  t.strictSame([next.text.split('\r\n')[1]?.slice(0, 6), next.headers.get('link')], ['pump-4', null]);
+});
+
+t.test('Accept chooses CSV if it names it first; format stands above it', async (t) => {
+  await using at = await started();
+  const typeFor = async (Accept: string, query = '') =>
+    (await at.boss('GET', `/devices${query}`, { headers: { Accept } })).headers
+      .get('content-type')
+      ?.split(';')[0];
+  t.equal(await typeFor('text/csv'), 'text/csv');
+  t.equal(await typeFor('Text/CSV;q=0.9, */*;q=0.1'), 'text/csv');
+  t.equal(await typeFor('application/json, text/csv'), 'application/json');
+  t.equal(await typeFor('*/*'), 'application/json');
+  t.equal(await typeFor('text/html'), 'application/json');
+  t.equal(await typeFor('text/csv', '?format=json'), 'application/json');
+});
+
+/** The samples of the metrics, by name and labels. */
+async function metricsOf(cloud: TestCloud): Promise<Record<string, number>> {
+  const { text } = await cloud.call('GET', '/metrics', { key: 'boss' });
+  const lines = [...text.matchAll(/^fieldpost_cloud_(\S+) (\S+)$/gm)];
+  return Object.fromEntries(lines.map(([, name, value]) => [name, Number(value)]));
+}
+
+t.test('the metrics count devices, heartbeats, refusals, documents and messages to people', async (t) => {
+  const clock = new FakeClock();
+  await using at = await started(KEYS, { clock, send: async () => ({ kind: 'taken', reply: '200' }) });
+  const { cloud, boss, beat } = at;
+  t.equal((await cloud.call('GET', '/metrics', { key: 'three' })).status, 401);
+  await boss('POST', '/devices/pump-4/key');
+  const person = { type: 2, destination: '+31612345678', lang: 'nl', name: 'Jan' };
+  const body = { destinations: [{ uid: '7c9e6679-7425-40de-944b-e07fc1f90ae7', ...person }] };
+  await boss('PUT', '/devices/pump-3/destinations', { body, headers: { 'If-None-Match': '*' } });
+  for (let n = 0; n < 2; n++) await beat('pump-3', 'three', { relay: 'failing' });
+  t.match(await metricsOf(cloud), {
+    'devices{state="online"}': 1,
+    'devices{state="unheard"}': 1,
+    'devices{state="offline"}': 0,
+    devices_attention: 1,
+    documents: 1,
+    heartbeats_total: 2,
+    'refused_total{code="unauthorized"}': 1,
+    devices_refused_total: 0,
+    untold_devices: 0,
+    'accepted_total{kind="notification"}': 0,
+    'storage_state{state="ok"}': 1,
+    'queue_messages{status="queued"}': 0,
+  });
+  for (let seconds = 0; seconds < 200; seconds += 10) await clock.advance(10 * SECOND_MS);
+  const message = { id: 'm-1', type: 2, destination: '+31612345678', message: 'Hi' };
+  const headers = { 'Idempotency-Key': 'm-1' };
+  for (let n = 0; n < 2; n++) {
+    const sent = await cloud.call('POST', '/devices/pump-3/messages', {
+      key: 'three',
+      headers,
+      body: message,
+    });
+    t.equal(sent.status, 202);
+  }
+  await clock.advance(SECOND_MS);
+  t.match(await metricsOf(cloud), {
+    'devices{state="offline"}': 1,
+    'accepted_total{kind="notification"}': 1,
+    'accepted_total{kind="message"}': 1,
+    'outcomes_total{outcome="sent"}': 2,
+  });
+});
+
+t.test('the description is for anyone, and sets the contract apart', async (t) => {
+  await using at = await started();
+  const { status, json } = await at.cloud.call('GET', '/openapi.json', { key: null });
+  t.equal(status, 200);
+  // biome-ignore lint/suspicious/noExplicitAny: a JSON document
+  const operations = Object.entries<any>(json.paths).flatMap(([path, item]) =>
+    // biome-ignore lint/suspicious/noExplicitAny: a JSON document
+    Object.entries<any>(item).map(([method, { tags, security }]) => ({ path, method, tags, security })),
+  );
+  const contract = operations.filter(({ tags }) => tags?.[0] === 'contract');
+  t.strictSame(contract.map(({ path, method }) => `${method} ${path}`).sort(), [
+    'get /devices/{id}/destinations',
+    'post /devices/{id}/messages',
+    'put /devices/{id}/destinations',
+    'put /devices/{id}/heartbeat',
+  ]);
+  t.ok(contract.every(({ security }) => security[0].device !== undefined));
+  t.strictSame(json.paths['/healthz'].get.security, []);
+});

@@ -1,0 +1,161 @@
+/** The room of the cloud's outbox: shares of devices and of notifications, and the SMS and calls of an hour. */
+import t from 'tap';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { AcceptedMessages } from '../../src/cloud/accepted.js';
+import type { SendShort } from '../../src/mail/message/short.js';
+import type { Store } from '../../src/mail/store/store.js';
+import { until } from '../support/delivery.js';
+import { JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
+import { fakeRelay } from '../support/relay.js';
+
+const SMS = { type: 2, destination: '+31612345678', message: 'The pressure is low' };
+/** A provider that is down. */
+const down: SendShort = async () => ({ kind: 'later', reply: 'down', retryAfterMs: null, isReached: true });
+
+async function post(cloud: TestCloud, device: string, id: string, more: object = {}) {
+  const body = { ...SMS, id, ...more };
+  const path = `/devices/${device}/messages`;
+  const { status, headers, json } = await cloud.call('POST', path, {
+    body,
+    headers: { 'Idempotency-Key': id },
+  });
+  return { status, retryAfter: headers.get('Retry-After'), type: json.type as string | undefined };
+}
+
+const taken = { status: 202 };
+const full = { status: 429, retryAfter: '60', type: 'urn:fieldpost:problem:queue-full' };
+
+t.test('SMS and calls of a device and hour are limited; push messages and repeats are not', async (t) => {
+  const env = { FIELDPOST_CLOUD_SERVER_HOURLY_LIMIT: '3' };
+  await using cloud = await startCloud({ env, send: async () => ({ kind: 'taken', reply: 'shown' }) });
+  t.match(await post(cloud, 'pump-3', 'a'), taken);
+  t.match(await post(cloud, 'pump-3', 'a'), taken, 'the same again');
+  t.match(await post(cloud, 'pump-3', 'bad', { destination: 'nobody' }), { status: 422 });
+  await cloud.clock.advance(10 * MINUTE_MS);
+  t.match(await post(cloud, 'pump-3', 'b', { type: 3 }), taken);
+  t.match(await post(cloud, 'pump-3', 'c'), taken);
+  const over = { status: 429, retryAfter: '60', type: 'urn:fieldpost:problem:rate-limited' };
+  t.match(await post(cloud, 'pump-3', 'd'), over);
+  t.match(await post(cloud, 'pump-3', 'a'), taken, 'the cloud has it already');
+  t.match(await post(cloud, 'pump-3', 'e', { type: 3 }), over);
+  t.match(await post(cloud, 'pump-3', 'f', { type: 4, destination: 'OWNER' }), taken);
+  t.match(await post(cloud, 'pump-4', 'd'), taken, 'another device');
+  await cloud.clock.advance(50 * MINUTE_MS - SECOND_MS);
+  t.match(await post(cloud, 'pump-3', 'd'), over);
+  await cloud.clock.advance(SECOND_MS);
+  for (const id of ['d', 'e', 'g']) t.match(await post(cloud, 'pump-3', id), taken);
+  t.match(await post(cloud, 'pump-3', 'h'), over);
+  const lines = () => cloud.lines.filter((line) => line.includes('device limited device=pump-3'));
+  t.equal(lines().length, 2, 'one for each hour');
+  t.match(lines()[0], /reason="the cloud takes 3 SMS and calls of a device in an hour"/);
+});
+
+t.test('what waits for a device counts again after a restart, and no more when it is sent', async (t) => {
+  const env = { FIELDPOST_MAX_QUEUE: '1100' };
+  const { disk, stop, ...first } = await startCloud({ env, send: down });
+  for (const id of 'abdefghijkl') t.match(await post(first as TestCloud, 'pump-3', id), taken);
+  t.match(await post(first as TestCloud, 'pump-3', 'c'), full);
+  t.match(await post(first as TestCloud, 'pump-3', 'a'), taken, 'it has its room already');
+  t.match(await post(first as TestCloud, 'pump-4', 'c'), taken);
+  await stop();
+  let isDown = true;
+  const send: SendShort = async (...message) =>
+    isDown ? await down(...message) : { kind: 'taken', reply: 'shown' };
+  await using cloud = await startCloud({ env, disk, send });
+  t.match(await post(cloud, 'pump-3', 'c'), full);
+  t.match(await post(cloud, 'pump-4', 'd'), taken);
+  isDown = false;
+  await cloud.clock.advance(HOUR_MS);
+  const sent = () => cloud.lines.filter((line) => /^<6>sent /.test(line)).length;
+  await until(() => sent() === 13);
+  t.match(await post(cloud, 'pump-3', 'c'), taken);
+});
+
+t.test('a device has room for 10 messages in a small outbox, within the part of all devices', async (t) => {
+  for (const [maxQueue, room] of [
+    ['40', 10],
+    ['100', 10],
+    ['20', 5],
+  ] as const) {
+    await using cloud = await startCloud({ env: { FIELDPOST_MAX_QUEUE: maxQueue }, send: down });
+    for (let n = 0; n < room; n++) t.match(await post(cloud, 'pump-3', `m${n}`), taken, maxQueue);
+    t.match(await post(cloud, 'pump-3', 'more'), full, maxQueue);
+  }
+});
+
+t.test('what waits is counted after a restart also if its key is forgotten', async (t) => {
+  const urgent = { urgent: true };
+  const queued = [
+    { id: 'own mail', type: 1, extras: urgent },
+    { id: 'own SMS', type: 2, extras: urgent },
+    { id: 'own SMS of an earlier program', type: 2 },
+    { id: 'a', type: 2 },
+  ];
+  const deferred = [
+    { id: 'b', type: 4 },
+    { id: 'mail of an earlier program', type: 1 },
+  ];
+  const keys = [
+    ['message pump-3 a', { ids: ['a'] }],
+    ['notice', { ids: ['own SMS of an earlier program'] }],
+    ['message pump-3 sent', { ids: ['sent'] }],
+  ];
+  const whenFinal = () => new Promise(() => undefined);
+  const store = { keys, whenFinal, queued: () => queued, deferred: () => deferred } as unknown as Store;
+  const ways = { maxQueue: 100, takesMail: true, takesShort: true, nudge: () => undefined };
+  t.strictSame(new AcceptedMessages({ store, ...ways }).waiting, { mail: 2, short: 2, devices: 2 });
+});
+
+t.test('while SMS to people fill their part, mails are told, also of the devices behind', async (t) => {
+  await using relay = await fakeRelay();
+  await using cloud = await startCloud({
+    env: {
+      FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+      FIELDPOST_MAX_QUEUE: '40',
+    },
+    send: down,
+  });
+  // More than the teller accepts at the same time, each with people of its own. The last ones have a mail alone.
+  const devices = Array.from({ length: 90 }, (_, n) => `pump-${100 + n}`);
+  for (const [n, device] of devices.entries()) {
+    const type2 = { ...JAN, type: 2, destination: `+316123456${100 + n}` };
+    const mail = { ...JAN, uid: JAN.uid.replace(/.$/, '2'), destination: `${device}@example.com` };
+    const destinations = n < 70 ? [type2] : [mail];
+    const headers = { 'If-None-Match': '*' };
+    await cloud.call('PUT', `/devices/${device}/destinations`, { headers, body: { destinations } });
+    await cloud.call('PUT', `/devices/${device}/heartbeat`, { body: { state: 'running' } });
+  }
+  for (let passed = 0; relay.mails.length < 20 && passed < 300; passed++) {
+    await cloud.clock.advance(SECOND_MS);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  t.equal(relay.mails.length, 20);
+  t.match(await cloud.call('GET', '/healthz'), {
+    status: 503,
+    json: { detail: 'the outbox has no more room for SMS, calls and pushes: 10 messages wait' },
+  });
+});
+
+t.test('messages of devices that fill the disk leave room for a notification', async (t) => {
+  await using relay = await fakeRelay();
+  await using cloud = await startCloud({
+    env: {
+      FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+      FIELDPOST_MAX_SPOOL: '40MiB',
+    },
+    send: down,
+  });
+  const body = { destinations: [JAN] };
+  await cloud.call('PUT', '/devices/pump-3/destinations', { headers: { 'If-None-Match': '*' }, body });
+  await cloud.call('PUT', '/devices/pump-3/heartbeat', { body: { state: 'running' } });
+  const push = { type: 4, destination: 'OWNER', message: 'x'.repeat(50_000) };
+  let last = await post(cloud, 'thief-0', 'm', push);
+  for (let n = 1; last.status === 202; n++) last = await post(cloud, `thief-${n}`, 'm', push);
+  t.match(last, full);
+  t.match(await cloud.call('GET', '/healthz'), { status: 200 });
+  for (let passed = 0; relay.mails.length === 0 && passed < 300; passed++) {
+    await cloud.clock.advance(SECOND_MS);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  t.strictSame(relay.mails[0]?.to, [JAN.destination]);
+});

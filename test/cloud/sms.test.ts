@@ -1,0 +1,104 @@
+/** Every SMS fits one message of a phone network, counted here by the table of 3GPP TS 23.038. */
+import t from 'tap';
+import { LANGS } from '../../src/base/langs.js';
+import { DAY_MS, HOUR_MS } from '../../src/base/limits.js';
+import { smsOf } from '../../src/cloud/sms.js';
+import type { About, Happening } from '../../src/cloud/texts.js';
+
+const AT_MS = Date.UTC(2026, 10, 24, 9, 41);
+
+/** Beyond ASCII; 0x1b is the escape to the extension table. */
+const NATIONAL = '£¥èéùìòÇØøÅåΔΦΓΛΩΠΨΣΘΞÆæßÉ¤¡ÄÖÑÜ§¿äöñüà';
+
+function isBasic(character: string): boolean {
+  return (/[\n\r -~]/.test(character) && !/[`^{}\\[~\]|]/.test(character)) || NATIONAL.includes(character);
+}
+
+/** The number of SMS that a phone network makes of the text. */
+function smsCount(text: string): number {
+  let septets = 0;
+  for (const character of text) {
+    if (isBasic(character)) septets += 1;
+    else if (/[\^{}\\[~\]|€]/.test(character)) septets += 2;
+    else return text.length <= 70 ? 1 : Math.ceil(text.length / 67);
+  }
+  return septets <= 160 ? 1 : Math.ceil(septets / 153);
+}
+
+const NAMES = [
+  'Pump 3',
+  'Przepompownia ścieków „Żabia” – Łódź Górna',
+  'x'.repeat(200),
+  '€'.repeat(200),
+  'ł'.repeat(200),
+  'Насосная станция номер три, город Санкт-Петербург',
+  '🚰'.repeat(100),
+  '👩🏽‍🔧'.repeat(28),
+  'Αντλιοστάσιο 7',
+  '[~]|'.repeat(50),
+  '. . .',
+  `${'long '.repeat(35)}й`,
+];
+
+/** Site and contact. */
+const PLACES: readonly (readonly [string | null, string | null])[] = [
+  [null, null],
+  ['Hall 2', 'Anne, +33 1 99 00 12 34'],
+  ['x'.repeat(200), '🚰'.repeat(100)],
+  ['Санкт-Петербург', 'Ewa Żółć'],
+];
+
+const KINDS: readonly Happening[] = [
+  { kind: 'silent', sinceMs: AT_MS },
+  { kind: 'silent', sinceMs: null },
+  { kind: 'stopped', sinceMs: AT_MS },
+  { kind: 'stopped', sinceMs: null },
+  { kind: 'back', sinceMs: AT_MS, lastedMs: 1234 * DAY_MS + 23 * HOUR_MS },
+  { kind: 'back', sinceMs: null, lastedMs: null },
+];
+
+t.test('each language, event and name makes one SMS', async (t) => {
+  for (const lang of LANGS) {
+    for (const happening of KINDS) {
+      for (const device of NAMES) {
+        for (const [site, contact] of PLACES) {
+          const text = smsOf(lang, { device, site, contact }, happening, 'Asia/Kolkata');
+          if (smsCount(text) !== 1) t.equal(smsCount(text), 1, `${lang} ${text}`);
+          if (!/^[^\p{Cs}]+\.$/u.test(text)) t.fail(`half a character, or no end: ${text}`);
+        }
+      }
+    }
+  }
+});
+
+t.test('without strange names nothing is outside of the alphabet, and the moment is told', async (t) => {
+  for (const lang of LANGS) {
+    for (const happening of KINDS) {
+      const text = smsOf(lang, { device: 'Pump 3', site: null, contact: null }, happening, 'Europe/Warsaw');
+      t.ok([...text].every(isBasic), text);
+      t.equal(/24.*10:41 .*\(UTC\+01:00\)/.test(text), happening.sinceMs !== null, text);
+    }
+  }
+});
+
+t.test('the less important is left out first; the event and its moment never', async (t) => {
+  const say = (about: Partial<About>) =>
+    smsOf(
+      'en',
+      { device: 'Pump 3', site: null, contact: null, ...about },
+      { kind: 'silent', sinceMs: AT_MS },
+      'UTC',
+    );
+  const long = 'y'.repeat(90);
+  t.match(say({ site: 's'.repeat(60), contact: 'Anne' }), /Site: s{60}\. Contact: Anne\.$/);
+  t.match(say({ site: long, contact: 'Anne' }), /\(UTC\)\. Contact: Anne\.$/);
+  t.match(
+    say({ site: long, contact: long }),
+    /^Pump 3 is offline\. Last signal: 24 Nov, 09:41 \(UTC\)\. Contact: y{90}\.$/,
+  );
+  t.match(say({ site: 'Hall 2', contact: 'z'.repeat(200) }), /\(UTC\)\. Site: Hall 2\.$/);
+  t.match(say({ device: 'd'.repeat(114) }), /^d{114} is offline\. Last signal: 24 Nov, 09:41 \(UTC\)\.$/);
+  t.match(say({ device: 'd'.repeat(120) }), /^d{120} is offline\. Last signal: 24 Nov, 09:41\.$/);
+  t.match(say({ device: 'd'.repeat(200) }), /^d{117}\.\.\. is offline\. Last signal: 24 Nov, 09:41\.$/);
+  t.match(say({ device: 'й'.repeat(60) }), /^й{25,}\.\.\. is offline\. Last signal: 24 Nov, 09:41\.$/);
+});
