@@ -1,7 +1,7 @@
 // @ts-nocheck: the functions below become text of the program, and get their members there.
 /**
  * Keeps the code that only a dynamic `import()` needs inside the one file, as comments. V8 skips a comment 18 times as
- * fast as it parses code, and a start of the daemon needs two thirds of the code. Used by compile.mjs.
+ * fast as it parses code, and a start of the daemon needs two thirds of the code.
  *
  * The bundler writes such code as chunks of their own, each a CommonJS module. Here the program's file gets them, each
  * as the comment in an empty function, and compiles one when it is first required.

@@ -1,4 +1,4 @@
-# Makes lowdown's manual pages as people know them from others. Used by scripts/manual.
+# Makes lowdown's manual pages as people know them from others.
 # Code in the text is bold, because a terminal has no other font for it.
 { gsub(/\\fC/, "\\fB") }
 

@@ -1,5 +1,5 @@
 /**
- * The first lines of the program: they tell a Node.js that is too old to run the rest. Used by compile.mjs.
+ * The first lines of the program: they tell a Node.js that is too old to run the rest.
  */
 import { readFileSync } from 'node:fs';
 

@@ -1,6 +1,6 @@
 /**
  * Makes a page of src/pages one text: `import page from './status.html'` gives the document with its style sheet and its
- * program in it, and the Content-Security-Policy that allows these two and nothing else. Used by compile.mjs.
+ * program in it, and the Content-Security-Policy that allows these two and nothing else.
  *
  * The document names them as it would on a web server: `<link rel="stylesheet" href="style.css">`, once or more, and
  * `<script type="module" src="status.ts"></script>`, once.

@@ -1,6 +1,5 @@
 /**
- * A minimal device that calls a cloud: it has no state, and passes every answer on unchanged. Used by the points of the
- * contract.
+ * A minimal device that calls a cloud: it has no state, and passes every answer on unchanged.
  */
 
 import { once } from 'node:events';

@@ -1,5 +1,5 @@
 /**
- * The points of the contract, and the check of all of them. Used by main.ts and by the suite's own test.
+ * The points of the contract, and the check of all of them.
  */
 import { Broken, type Cloud, NotChecked } from './cloud.js';
 import { DOCUMENT_POINTS } from './documents.js';

@@ -1,4 +1,4 @@
-/** The behaviour of every store of the cloud's state. Used by fleet-store.test.ts. */
+/** The behaviour of every store of the cloud's state. */
 import type { Test } from 'tap';
 import { FieldpostError } from '../../src/base/errors.js';
 import { digest } from '../../src/base/http/bearer.js';

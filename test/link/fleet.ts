@@ -1,8 +1,7 @@
 /**
  * Many devices and one cloud that is gone for a while, or a power cut that boots them all in the same seconds: what reaches
  * the cloud each second. The devices are the link's real state machine (link-state.ts) on a simulated clock. Coming online
- * for the first time, each asks for its destinations, too. Used by the test of the link, and by
- * `node scripts/simulate-fleet.mjs` with 100,000 devices.
+ * for the first time, each asks for its destinations, too.
  */
 
 import {

@@ -1,6 +1,6 @@
 /**
  * Network namespaces on one bridge with this machine, and faults between them. All faults act inside the namespaces, so this
- * machine's own network stays as it is. Needs root. Used by etcd.ts and fleet.ts.
+ * machine's own network stays as it is. Needs root.
  *
  *   const bridge = openBridge(t);
  *   const space = bridge.space(10);   // its address ends in .10

@@ -1,5 +1,5 @@
 /**
- * Checks whether a history of PUTs and GETs of one document is linearizable. Used by fleet-histories.test.ts.
+ * Checks whether a history of PUTs and GETs of one document is linearizable.
  *
  * Each PUT brings a value of its own and replaces one ETag, so the PUTs that took effect form a chain. The history is
  * linearizable if and only if each PUT of the chain has a moment such that the moments are in order, each lies within its

@@ -1,5 +1,5 @@
 /**
- * Judges what people were told of the devices of a fleet by the devices' own record. Used by fleet-faults.test.ts.
+ * Judges what people were told of the devices of a fleet by the devices' own record.
  */
 import { FLEET_STALE_MS } from '../../src/base/limits.js';
 import type { LoadDevice, Try } from '../support/fleet-load.js';

@@ -1,6 +1,6 @@
 /**
  * Three instances of the built cloud over three real members of etcd, their faults, and the sink of their messages. Each
- * instance and each member is in a network namespace of its own. Needs root. Used by the fleet tests of this folder.
+ * instance and each member is in a network namespace of its own. Needs root.
  *
  *   const fleet = await startFleet(t);
  *   await fleet.instances[0].kill();

@@ -1,6 +1,6 @@
 /**
  * Edits the address book of a device that loses its power, one edit after the other. Each target belongs to one entry. The
- * answers tell which names an entry may have. Used by history.ts.
+ * answers tell which names an entry may have.
  */
 import type { Chance } from '../simulation/chance.js';
 import type { Answer, Request } from '../simulation/wire.js';

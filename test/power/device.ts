@@ -1,6 +1,5 @@
 /**
- * A device whose power can be cut: the built daemon on a disk of its own, with a relay at hand. Used by history.ts and
- * recorded-disk.ts.
+ * A device whose power can be cut: the built daemon on a disk of its own, with a relay at hand.
  */
 import { connect } from 'node:net';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
  * One device under load that loses its power or is killed again and again, while its relay comes and goes, and must keep
- * every promise. Used by test/peers/power-cut.test.ts and test/scenarios/kill.test.ts.
+ * every promise.
  */
 import { readdirSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';

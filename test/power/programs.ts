@@ -1,6 +1,5 @@
 /**
- * Programs on a device that loses its power: they post, list, cancel and hold until the device is off. Used by
- * history.ts.
+ * Programs on a device that loses its power: they post, list, cancel and hold until the device is off.
  */
 import type { Chance } from '../simulation/chance.js';
 import type { Model, Posted } from '../simulation/model.js';

@@ -1,6 +1,6 @@
 /**
  * A disk whose power can be cut. Its file system is on a loop device, over a file that records writes and flushes in order
- * (block-recorder.mjs). After a cut it holds all flushed writes, and any part of the others. Used by device.ts.
+ * (block-recorder.mjs). After a cut it holds all flushed writes, and any part of the others.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';

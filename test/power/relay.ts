@@ -1,6 +1,5 @@
 /**
- * The relay of a device that loses its power: an SMTP server that others wrote. It reports each mail to the model. Used by
- * device.ts.
+ * The relay of a device that loses its power: an SMTP server that others wrote. It reports each mail to the model.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { SMTPServerSession } from 'smtp-server';

@@ -1,6 +1,6 @@
 /**
  * Cuts a log of block-recorder.mjs as a power cut does. A device keeps all flushed writes. Of each later write it may have
- * kept all, some sectors or nothing. Used by recorded-disk.ts.
+ * kept all, some sectors or nothing.
  */
 import type { Chance } from '../simulation/chance.js';
 

@@ -1,4 +1,4 @@
-/** The actions of a simulated world, but for those of cloudside.ts. Used by live.ts. */
+/** The actions of a simulated world, but for those of cloudside.ts. */
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { Chance } from './chance.js';
 import { actAtCloud, type Deed } from './cloudside.js';

@@ -1,6 +1,6 @@
 /**
  * Follows the address book of a simulated world at both ends: the calls over the link, and the state that the device
- * reports. Used by world.ts, live.ts, calm.ts and cloudside.ts.
+ * reports.
  */
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { HttpAnswer } from '../../src/base/system/https.js';

@@ -1,5 +1,5 @@
 /**
- * The end of a simulated world: the outside works again, and the device must keep every promise. Used by live.ts.
+ * The end of a simulated world: the outside works again, and the device must keep every promise.
  */
 import { DAY_MS, HOUR_MS } from '../../src/base/limits.js';
 import { restart } from './deaths.js';

@@ -1,6 +1,5 @@
 /**
- * The actions on the cloud of a simulated world, on the link to it, and on the address book at both ends. Used by
- * actions.ts.
+ * The actions on the cloud of a simulated world, on the link to it, and on the address book at both ends.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { Disk } from '../../src/base/system/disk.js';

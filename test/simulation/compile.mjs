@@ -1,6 +1,6 @@
 /**
  * `node test/simulation/compile.mjs DIRECTORY [PLANT]`: compiles the simulation, and with it all of the source, as the
- * program is compiled; with a fault planted where one is named. Used by scripts/simulate and simulation.test.ts.
+ * program is compiled; with a fault planted where one is named.
  */
 import { compile } from '../../scripts/compile.mjs';
 import { PLANTS, planter } from './plants.mjs';

@@ -1,5 +1,5 @@
 /**
- * The processes that live worlds side by side. Used by simulate.ts.
+ * The processes that live worlds side by side.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { MINUTE_MS } from '../../src/base/limits.js';

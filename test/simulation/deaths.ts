@@ -1,5 +1,5 @@
 /**
- * How the machines of a simulated world die and come back. Used by actions.ts, cloudside.ts and world.ts.
+ * How the machines of a simulated world die and come back.
  */
 import { join } from 'node:path';
 import { DAY_MS, SECOND_MS } from '../../src/base/limits.js';

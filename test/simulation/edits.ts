@@ -3,7 +3,7 @@
  * end. It knows the promises (no acknowledged edit is lost, nothing deleted comes back, a cloud that has lost its document
  * or goes back in time drops nobody) and nothing of how they are kept. Every value of a field is written only once, so that
  * it tells who wrote it. Where both sides did something to one entry, and neither had what the other did, either outcome is
- * let pass. The cloud has what a PUT has brought it, whether or not the device was told. Used by people.ts.
+ * let pass. The cloud has what a PUT has brought it, whether or not the device was told.
  */
 
 export type Side = 'device' | 'cloud';

@@ -1,4 +1,4 @@
-/** Faults of a simulated device's disk. Used by world.ts. */
+/** Faults of a simulated device's disk. */
 import { MIB, SECOND_MS } from '../../src/base/limits.js';
 import type { FaultyDisk, Operation } from '../support/faulty-disk.js';
 import type { Chance } from './chance.js';

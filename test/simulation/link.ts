@@ -1,6 +1,6 @@
 /**
  * The link from a simulated device to its cloud. A request reaches the cloud's own server, gets lost, or gets the answer
- * of a proxy. Used by world.ts.
+ * of a proxy.
  */
 import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { HttpAnswer, HttpRequest, Https } from '../../src/base/system/https.js';

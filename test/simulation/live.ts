@@ -1,5 +1,5 @@
 /**
- * Runs one simulated world to its end. Used by worker.ts.
+ * Runs one simulated world to its end.
  */
 import { HOUR_MS } from '../../src/base/limits.js';
 import { act } from './actions.js';

@@ -1,6 +1,6 @@
 /**
  * A machine of a simulated world, on which one program of ours runs: its disk, its clock, its boots and deaths. The
- * device and the cloud are such machines. Used by world.ts.
+ * device and the cloud are such machines.
  */
 import type { Server } from 'node:http';
 import type { LogFields } from '../../src/base/system/log.js';

@@ -1,6 +1,5 @@
 /**
- * Messages of a simulated world: what programs post, and what recipients read. Each bears a token. Used by programs.ts
- * and world.ts.
+ * Messages of a simulated world: what programs post, and what recipients read. Each bears a token.
  */
 import { createHash } from 'node:crypto';
 import type { MessageType } from '../../src/mail/message/message.js';

@@ -1,7 +1,7 @@
 /**
  * The record of a simulated world: the requests of programs, the answers to them, and the messages that arrived. It
  * checks the promises of the product without knowledge of the implementation. Each message has its own token in its
- * text. Used by world.ts, test/power, and store/store-client.ts for the sweeps of the store.
+ * text.
  */
 import { DAY_MS } from '../../src/base/limits.js';
 import type { MessageType } from '../../src/mail/message/message.js';

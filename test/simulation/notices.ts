@@ -1,6 +1,6 @@
 /**
  * Checks which mails people get about a simulated device. The heartbeats that reach the cloud say which mails must come.
- * The witness gets them all, because no one removes it from the address book. Used by world.ts.
+ * The witness gets them all, because no one removes it from the address book.
  */
 import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { Call, LinkWatcher } from './link.js';

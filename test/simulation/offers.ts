@@ -1,6 +1,6 @@
 /**
  * Checks what relays and the cloud are offered against what clients were answered: the order, not too late, not too
- * soon, and whether a message had to expire or fail. Used by watch.ts, world.ts and programs.ts.
+ * soon, and whether a message had to expire or fail.
  */
 
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';

@@ -1,4 +1,4 @@
-/** The command line of scripts/simulate. Used by simulate.ts. */
+/** The command line of scripts/simulate. */
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';

@@ -1,6 +1,6 @@
 /**
  * Checks that the device obeys every Retry-After: it waits that long, and a random time more, because otherwise a whole
- * fleet comes back in one second. Used by world.ts.
+ * fleet comes back in one second.
  */
 import { HOUR_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { HttpAnswer } from '../../src/base/system/https.js';

@@ -1,6 +1,6 @@
 /**
  * The editors of the address book of a simulated world: programs at the device, and the cloud's own screen. edits.ts
- * knows which outcomes are right. Used by world.ts, link.ts, book-watch.ts, cloudside.ts and calm.ts.
+ * knows which outcomes are right.
  */
 import type { Chance } from './chance.js';
 import { Edits } from './edits.js';

@@ -1,6 +1,6 @@
 /**
  * What is to happen in a simulated world, drawn before it begins: what it is like, and its steps. A step stands at a
- * moment of its own and has a seed of its own, so that any may be left out. Used by live.ts and simulate.ts.
+ * moment of its own and has a seed of its own, so that any may be left out.
  */
 import { Chance } from './chance.js';
 import { type Action, drawSwarm, pauseMs, type Swarm } from './swarm.js';

@@ -1,2 +1,2 @@
-/** Which fault is planted in this build, if one is: plants.mjs puts its name here. Used by simulate.ts. */
+/** Which fault is planted in this build, if one is: plants.mjs puts its name here. */
 export const PLANTED: string | null = null;

@@ -1,7 +1,7 @@
 /**
  * Faults that are planted in the source, one at a time, when the simulation is compiled: a simulation that finds none of
  * them proves nothing. A fault has one `cut`, or several `cuts`: `[file, from, to]`. `from` must stand in its file exactly
- * once: a plant that no longer fits the source is an error. Used by compile.mjs and test/power/planted.mjs.
+ * once: a plant that no longer fits the source is an error.
  */
 
 import { readFileSync } from 'node:fs';

@@ -1,6 +1,5 @@
 /**
- * The programs at a device: they call its local API, and record each answer in the model. Used by world.ts and by
- * test/power.
+ * The programs at a device: they call its local API, and record each answer in the model.
  */
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { MessageType } from '../../src/mail/message/message.js';

@@ -1,4 +1,4 @@
-/** Tells how a run goes on: one line that changes on a terminal, or else a line now and then. Used by simulate.ts. */
+/** Tells how a run goes on: one line that changes on a terminal, or else a line now and then. */
 import { SECOND_MS, YEAR_MS } from '../../src/base/limits.js';
 
 /** What a run has done so far. */

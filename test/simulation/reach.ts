@@ -1,6 +1,6 @@
 /**
  * For how long relays could be reached, as relays know it: by that emails age (delivery.md, When). Nobody outside
- * knows what the device has counted, so there are two counts, between which its own must lie. Used by offers.ts.
+ * knows what the device has counted, so there are two counts, between which its own must lie.
  */
 import { MINUTE_MS } from '../../src/base/limits.js';
 

@@ -2,7 +2,7 @@
  * Histories that once broke a promise. Every run replays them first. A history is kept as its shrunk plan and not as its
  * seed, because a seed draws another world whenever the drawing changes. What an action itself draws may still change:
  * so each names the plant that turns its mend back (plants.mjs), and plants.test.ts shows that with it the history
- * fails. Where it does not any more, `scripts/simulate --plant NAME` finds another one. Used by simulate.ts.
+ * fails. Where it does not any more, `scripts/simulate --plant NAME` finds another one.
  */
 import { CALLS, weightsOf } from './link.js';
 import type { Nature, Plan } from './plan.js';

@@ -1,6 +1,6 @@
 /**
  * The relays of a simulated world: sessions that answer as their mood says, and hand what they took to the recipients.
- * One of them is one host of FIELDPOST_RELAY. Used by world.ts.
+ * One of them is one host of FIELDPOST_RELAY.
  */
 
 import { HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';

@@ -1,6 +1,6 @@
 /**
  * A device at rest, at the end of a simulated world: what it holds is bounded, and neither a stop nor a kill changes
- * what it knows. Used by calm.ts.
+ * what it knows.
  */
 import {
   CHECKPOINT_BYTES_MIN,

@@ -1,6 +1,5 @@
 /**
  * Runs many worlds, as many at a time as there are processes. The result does not depend on which process ran which world.
- * Used by simulate.ts.
  */
 import { createHash } from 'node:crypto';
 import { Hand, type Lived } from './crew.js';

@@ -1,5 +1,5 @@
 /**
- * Seals a process in which worlds are simulated: whatever reaches the real outside throws, and is told. Used by worker.ts.
+ * Seals a process in which worlds are simulated: whatever reaches the real outside throws, and is told.
  */
 import child_process from 'node:child_process';
 import dgram from 'node:dgram';

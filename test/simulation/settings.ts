@@ -1,6 +1,5 @@
 /**
- * The settings of the machines of a simulated world, and where they keep what. Used by world.ts, deaths.ts, cloudside.ts and
- * book-watch.ts.
+ * The settings of the machines of a simulated world, and where they keep what.
  */
 import type { Config } from '../../src/base/config/settings.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';

@@ -1,6 +1,5 @@
 /**
  * Makes a failing history shorter: leaves steps out, ever fewer at a time, as long as what remains fails as before.
- * Used by simulate.ts.
  */
 
 /** Which of `all` remain, after at most `triesMax` tries. */

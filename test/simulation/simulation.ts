@@ -1,4 +1,4 @@
-/** Runs simulated worlds as scripts/simulate does. Used by the tests here. */
+/** Runs simulated worlds as scripts/simulate does. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
  * What a world is like: which actions and faults there are in it at all, how often, and for how long it lives. Each seed
- * draws its own, because a world with everything at once hides as much as it shows. Used by plan.ts.
+ * draws its own, because a world with everything at once hides as much as it shows.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { Chance } from './chance.js';

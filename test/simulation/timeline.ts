@@ -1,6 +1,6 @@
 /**
  * The time of a simulated world: all its timers in one list, and the clocks that its machines read. A machine has its own
- * boot and its own wall clock, which may be wrong. Its timers die with it. Used by world.ts.
+ * boot and its own wall clock, which may be wrong. Its timers die with it.
  */
 import type { Timer } from '../../src/base/system/clock.js';
 import { MovedClock } from '../support/clock.js';

@@ -1,6 +1,6 @@
 /**
  * Checks what a simulated device reports: compares its state, its metrics, its health and its list of messages with each
- * other and with earlier answers to clients. Used by actions.ts and calm.ts.
+ * other and with earlier answers to clients.
  */
 import { SECOND_MS } from '../../src/base/limits.js';
 import type { Listed } from './programs.js';

@@ -1,5 +1,5 @@
 /**
- * Checks the promises after every step of a simulated world. Used by actions.ts, calm.ts and world.ts.
+ * Checks the promises after every step of a simulated world.
  */
 import type { Call, LinkWatcher } from './link.js';
 import { digestOf, readMail, tokenOf } from './mail.js';

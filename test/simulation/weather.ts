@@ -1,4 +1,4 @@
-/** Since when all is well that a message needs on its way through a simulated world. Used by watch.ts and actions.ts. */
+/** Since when all is well that a message needs on its way through a simulated world. */
 
 export class Weather {
   /** Since when the device runs and its disk obeys; null: not at the moment. */

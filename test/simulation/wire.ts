@@ -1,6 +1,5 @@
 /**
  * Connections in memory, and HTTP over them: the real parser and the real server of Node.js at both ends, no socket.
- * Used by the simulation, by test/support/cloud-screen.ts, and by test/power over real sockets.
  */
 import { type IncomingMessage, request, type Server } from 'node:http';
 import type { Socket } from 'node:net';

@@ -1,6 +1,6 @@
 /**
  * A process that runs worlds, one after the other. crew.ts starts it, sends it plans and gets the results. Earlier worlds
- * do not change the result of a later one. Used by simulate.ts.
+ * do not change the result of a later one.
  */
 import { PowerCutError } from '../support/faulty-disk.js';
 import { type Ended, live } from './live.js';

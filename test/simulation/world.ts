@@ -1,6 +1,6 @@
 /**
  * A simulated world: the real daemon, the real store and the real reference cloud on a fake outside. The same seed gives
- * the same history. Used by live.ts.
+ * the same history.
  */
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';

@@ -1,6 +1,6 @@
 /**
  * Uses the address book of a store, and compares a recovered book with the answers. It knows each entry by its name, and
- * each version of it by the language. Used by store-client.ts.
+ * each version of it by the language.
  */
 import type { Lang } from '../../src/base/langs.js';
 import type { Store } from '../../src/mail/store/store.js';

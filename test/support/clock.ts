@@ -1,6 +1,6 @@
 /**
  * A clock that stands still until a test moves it. Timers fire in the order of their times, and between two of
- * them everything that can go on without time does. Used by every test in which time passes.
+ * them everything that can go on without time does.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { hasLeapt, isPlausible, startMsOf, type Trust } from '../../src/base/stamp.js';

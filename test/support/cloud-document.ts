@@ -1,6 +1,6 @@
 /**
  * The reference cloud as the client of one device calls it. Requests and answers get lost on the way, or something else
- * answers. Used by the tests of the sync.
+ * answers.
  */
 import type { Server } from 'node:http';
 import type { HttpAnswer, HttpRequest } from '../../src/base/system/https.js';

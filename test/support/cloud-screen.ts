@@ -1,6 +1,5 @@
 /**
  * The reference cloud, over connections in memory, and its screen: people edit the destinations document of one device.
- * Used by cloud.ts and cloud-document.ts.
  */
 import type { Server } from 'node:http';
 import { type Answer, ask, type Request } from '../simulation/wire.js';

@@ -1,6 +1,6 @@
 /**
  * HTTP requests over a few keep-alive connections, as a load balancer makes them for many devices. Raw sockets: the load
- * generator shares a machine with the servers that it measures. Used by fleet-load.ts and open-load.ts.
+ * generator shares a machine with the servers that it measures.
  */
 import { connect, type Socket } from 'node:net';
 import { CLOUD_IDLE_MS } from '../../src/base/limits.js';

@@ -1,6 +1,5 @@
 /**
  * A device over many boots: one disk, the real store and delivery, and relays behind a link that comes and goes.
- * Used by the scenarios in which clocks are wrong and power is lost.
  */
 import type { Config } from '../../src/base/config/settings.js';
 import { wallMsOf } from '../../src/base/stamp.js';

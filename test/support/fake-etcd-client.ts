@@ -1,4 +1,4 @@
-/** The clients and watches of the fake etcd. Used by fake-etcd.ts. */
+/** The clients and watches of the fake etcd. */
 import { setMaxListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ETCD_TIMEOUT_MS, SECOND_MS } from '../../src/base/limits.js';

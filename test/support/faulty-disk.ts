@@ -4,7 +4,7 @@
  * have grown less, a name made, renamed or removed is so for certain only after its directory was synced (the
  * content of a file and its name are two things). A rename happens wholly or not at all; changes of different
  * names are independent. A failed sync loses: what it should have written is still read back, but no later
- * sync writes it. Used by every test of the store; its own test is test/system/faulty-disk.test.ts.
+ * sync writes it.
  */
 import assert from 'node:assert';
 import type { Disk, DiskFile, Found, Space } from '../../src/base/system/disk.js';

@@ -1,7 +1,6 @@
 /**
  * The files and directories of the faulty disk. Each has a state that the running system sees (`now`), one that is on
  * stable storage for certain (`certain`), and the changes since (`unsynced`). A power cut may lose any of these changes.
- * Used by faulty-disk.ts.
  */
 
 /** Which unsynced changes reach stable storage; see `FaultyDisk.afterPowerCut`. */

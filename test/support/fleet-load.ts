@@ -1,7 +1,6 @@
 /**
  * Many devices that send real heartbeats to a cloud: each is the daemon's own link and client, with an id, a boot and a phase
  * of its own. They share the connections of a pool, as behind a load balancer, and turn to the next server if one fails.
- * Used by the fault tests of the cloud.
  *
  *   await using fleet = new FleetLoad({ urls, devices: 20_000, heartbeatMs: 30_000, random });
  *   fleet.start();

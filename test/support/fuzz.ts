@@ -1,4 +1,4 @@
-/** Random requests to the api, many at once. Used by test/api/fuzz.test.ts and upload-fuzz.test.ts. */
+/** Random requests to the api, many at once. */
 import type { Test } from 'tap';
 import type { ApiContext } from '../../src/device/api/parts.js';
 import { EMAIL, startApi, type TestApi } from './api.js';

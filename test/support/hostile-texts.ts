@@ -1,6 +1,6 @@
 /**
  * Texts on which a regular expression takes longest: what it takes up to an unbounded repetition, then a long run, then
- * what makes it fail. Used by test/patterns.test.ts.
+ * what makes it fail.
  */
 
 /** A text of any length: `length` is that of the run in its middle, about. */

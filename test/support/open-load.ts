@@ -1,7 +1,6 @@
 /**
  * Heartbeats at a given rate: the next one does not wait for the answers to those before, as devices do not wait for each
- * other. A latency counts from the moment at which the heartbeat was due, so a server that stalls cannot hide it. Used by
- * `scripts/bench/fleet.mjs`, in a process of its own.
+ * other. A latency counts from the moment at which the heartbeat was due, so a server that stalls cannot hide it.
  */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';

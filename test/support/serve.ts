@@ -1,4 +1,4 @@
-/** A web server of a test's own. Used by faulty-cloud.ts, test/etcd/client.test.ts and test/system/https.test.ts. */
+/** A web server of a test's own. */
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

@@ -1,4 +1,4 @@
-/** A disk that waits until a test releases it. Used by tests of events during an operation. */
+/** A disk that waits until a test releases it. */
 import type { FaultyDisk, Operation } from './faulty-disk.js';
 
 /** Holds up these operations until `release` is called; `arrived` resolves once one of them waits. */

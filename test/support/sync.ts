@@ -1,6 +1,5 @@
 /**
- * A device with the real store on a disk in memory, the sync of its address book, and a cloud's document. Used by the
- * tests of the sync.
+ * A device with the real store on a disk in memory, the sync of its address book, and a cloud's document.
  */
 import { Sync } from '../../src/device/link/sync.js';
 import { FakeClock } from './clock.js';

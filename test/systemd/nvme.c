@@ -1,6 +1,6 @@
 /*
  * A disk that is well, for smartd: loaded with LD_PRELOAD it answers the admin commands of NVMe for whatever file smartd has
- * opened. It needs no header, so that a small compiler makes it. Used by mta.test.ts.
+ * opened. It needs no header, so that a small compiler makes it.
  */
 enum { IDENTIFY = 0x06, KELVIN = 300 };
 #define ADMIN_CMD 0xC0484E41UL
