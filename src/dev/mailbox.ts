@@ -3,9 +3,9 @@
  * was received. A mail appears whole or not at all. The oldest are removed for new ones.
  */
 import { join } from 'node:path';
+import { replace } from '../base/durable-file.js';
 import { MIB } from '../base/limits.js';
 import type { Disk } from '../base/system/disk.js';
-import { replace } from '../mail/store/replace.js';
 
 const KEPT_MAX = { count: 1000, bytes: 256 * MIB };
 

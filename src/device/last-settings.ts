@@ -2,7 +2,7 @@
  * The last settings with which the daemon ran, kept in the state directory. A start falls back on them if the present
  * settings cannot be used: a typing error must not stop a device that no technician can reach.
  *
- * `settings.json` is a sealed file of `{"version", "settings": {key: value}}`: the FIELDPOST_ keys as they were given. The
+ * `settings.json` is a durable file of `{"version", "settings": {key: value}}`: the FIELDPOST_ keys as they were given. The
  * value of a secret is left out: it is null, and a start that falls back takes it from its own environment. An earlier
  * program takes no file with a null: it would open its API without the token.
  */
@@ -11,11 +11,11 @@ import { formatProblem, type ParsedConfig } from '../base/config/config.js';
 import { ROWS, SECRET_BY_KEY } from '../base/config/settings.js';
 import type { Environment } from '../base/config/types.js';
 import { secretPath } from '../base/config/values.js';
+import { DurableFile, type Low, openLow } from '../base/durable-file.js';
 import { wordsOf } from '../base/errors.js';
 import { mapOf, shapeOf } from '../base/json.js';
 import type { Disk } from '../base/system/disk.js';
 import type { Log } from '../base/system/log.js';
-import { readSealed, writeSealed } from '../mail/store/sealed.js';
 
 /** Settings that can be used, and what is wrong with those that cannot. */
 type Chosen =
@@ -34,25 +34,36 @@ interface LastSettingsOptions {
   readonly version: string;
 }
 
-/** Null: a secret. */
-type Kept = Readonly<Record<string, string | null>>;
+interface Document {
+  /** The program that wrote it. */
+  readonly version: unknown;
+  /** Null: a secret. */
+  readonly settings: Readonly<Record<string, string | null>>;
+}
 
 /** The kept settings of one state directory. */
 export class LastSettings {
   readonly #options: LastSettingsOptions;
   readonly #path: string;
-  #kept: Kept | null = null;
+  readonly #file: Low<Document | null>;
 
   /** Reads the kept settings. A file that cannot be read counts as none, and is logged. */
   static async open(options: LastSettingsOptions): Promise<LastSettings> {
     const last = new LastSettings(options);
-    await last.#read();
+    await last.#file.read().catch((error) => last.#notKept(wordsOf(error)));
     return last;
   }
 
   private constructor(options: LastSettingsOptions) {
     this.#options = options;
     this.#path = join(options.directory, 'settings.json');
+    const onDamage = ({ copy }: { copy: string }) => this.#notKept(`the file is damaged: see ${copy}`);
+    const file = { disk: options.disk, path: this.#path, parse: documentIn, onDamage };
+    this.#file = openLow(new DurableFile<Document | null>(file), null);
+  }
+
+  get #kept(): Document['settings'] | null {
+    return this.#file.data?.settings ?? null;
   }
 
   /** Parses `env`. The kept keys are accepted: a newer version knew them, even if this one does not. */
@@ -87,13 +98,12 @@ export class LastSettings {
       if (isSetting(key) && value?.trim()) settings[key] = mayBeSecret(key, value) ? null : value;
     // Spare the flash: a start with the same settings writes nothing.
     if (JSON.stringify(settings) === JSON.stringify(this.#kept)) return;
-    try {
-      const { disk, version } = this.#options;
-      await writeSealed(disk, this.#path, { version, settings });
-      this.#kept = settings;
-    } catch (error) {
+    const before = this.#file.data;
+    this.#file.data = { version: this.#options.version, settings };
+    await this.#file.write().catch((error) => {
+      this.#file.data = before;
       this.#notKept(wordsOf(error));
-    }
+    });
   }
 
   /** What `env` gives for the secrets that were left out: in the key itself, or in a file. */
@@ -107,16 +117,6 @@ export class LastSettings {
   #missing({ config }: Good): string[] {
     const gone = ROWS.filter(([member, { key }]) => this.#kept?.[key] === null && config[member] === null);
     return gone.map(([, { key }]) => `${key}: it was set, a secret is not kept, and it is not set now`);
-  }
-
-  async #read(): Promise<void> {
-    try {
-      this.#kept = await readSealed(this.#options.disk, this.#path, settingsIn, ({ copy }) =>
-        this.#notKept(`the file is damaged: see ${copy}`),
-      );
-    } catch (error) {
-      this.#notKept(wordsOf(error));
-    }
   }
 
   #notKept(reason: string): void {
@@ -141,16 +141,19 @@ function withoutSettings(env: Environment): Environment {
   return Object.fromEntries(Object.entries(env).filter(([key]) => !isSetting(key)));
 }
 
-function withoutNulls(kept: Kept): Environment {
+function withoutNulls(kept: Document['settings']): Environment {
   return Object.fromEntries(Object.entries(kept).map(([key, value]) => [key, value ?? undefined]));
 }
 
 const hasTexts = shapeOf({ settings: mapOf((value) => value === null || typeof value === 'string') });
 
-/** The settings in the file's document; null if it has another shape. Earlier programs kept keys without a value, too. */
-function settingsIn(document: unknown): Kept | null {
-  if (!hasTexts(document)) return null;
-  const { settings } = document as { settings: Kept };
+/** Null if the value has another shape. Earlier programs kept keys without a value, too. */
+function documentIn(value: unknown): Document | null {
+  if (!hasTexts(value)) return null;
+  const { version, settings } = value as Document;
   if (!Object.keys(settings).every(isSetting)) return null;
-  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== ''));
+  return {
+    version,
+    settings: Object.fromEntries(Object.entries(settings).filter(([, text]) => text !== '')),
+  };
 }

@@ -1,8 +1,8 @@
 /** The keys that the operator makes: also on a full disk, and with the process killed or the power cut at every write. */
 import t from 'tap';
+import { replace } from '../../src/base/durable-file.js';
 import { digest } from '../../src/base/http/bearer.js';
 import { FileKeys } from '../../src/cloud/keys.js';
-import { replace } from '../../src/mail/store/replace.js';
 import { writeSealed } from '../../src/mail/store/sealed.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { drawn } from '../support/system.js';

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { parseConfig } from '../../src/base/config/config.js';
 import type { Environment } from '../../src/base/config/types.js';
+import { DurableFile } from '../../src/base/durable-file.js';
 import type { Disk } from '../../src/base/system/disk.js';
 import { systemDisk } from '../../src/base/system/disk.js';
 import { LastSettings } from '../../src/device/last-settings.js';
-import { writeSealed } from '../../src/mail/store/sealed.js';
 import { keptLog } from '../support/system.js';
 
 const parse = (env: Environment, accepted: ReadonlySet<string>) =>
@@ -129,7 +129,14 @@ t.test('a key without a value in the file of an earlier program is no secret tha
     FIELDPOST_RELAY_USER: '',
     FIELDPOST_MAX_BATCH: '2',
   };
-  await writeSealed(systemDisk(), `${directory}/settings.json`, { version: '0.1.0', settings });
+  const path = `${directory}/settings.json`;
+  const file = new DurableFile<object>({
+    disk: systemDisk(),
+    path,
+    parse: () => null,
+    onDamage: () => undefined,
+  });
+  await file.write({ version: '0.1.0', settings });
   const { last, said } = await open(directory);
   const chosen = last.choose(
     { FIELDPOST_MAX_BATCH: 'many', FIELDPOST_LOCAL_MAIL: 'nobody here' },

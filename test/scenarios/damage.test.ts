@@ -16,7 +16,7 @@ import {
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { crc32, hex8 } from '../../src/mail/store/crc.js';
+import { crc32, hex8 } from '../../src/base/crc.js';
 import { EMAIL } from '../support/api.js';
 import { type DaemonProcess, needsProgram, startIn } from '../support/daemon.js';
 import { fakeRelay } from '../support/relay.js';

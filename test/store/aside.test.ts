@@ -14,10 +14,10 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { writeNew } from '../../src/base/durable-file.js';
 import { MIB } from '../../src/base/limits.js';
 import { systemDisk } from '../../src/base/system/disk.js';
 import type { Message } from '../../src/mail/message/message.js';
-import { writeNew } from '../../src/mail/store/replace.js';
 import { draftTo } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { budgetOf } from '../support/spool.js';

@@ -1,8 +1,8 @@
 /** The address book in the real store, across starts and after damage. */
 import t, { type Test } from 'tap';
+import { writeNew } from '../../src/base/durable-file.js';
 import { ID_GAP, MIB } from '../../src/base/limits.js';
 import type { Fields } from '../../src/mail/book/destination.js';
-import { writeNew } from '../../src/mail/store/replace.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { draftTo } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';

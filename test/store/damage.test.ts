@@ -1,8 +1,8 @@
 /** Unreadable or missing bytes: the store logs and copies them, and loses nothing else. */
 import t, { type Test } from 'tap';
+import { crc32, hex8 } from '../../src/base/crc.js';
+import { writeNew } from '../../src/base/durable-file.js';
 import { DAY_MS, SEGMENT_BYTES } from '../../src/base/limits.js';
-import { crc32, hex8 } from '../../src/mail/store/crc.js';
-import { writeNew } from '../../src/mail/store/replace.js';
 import { UNKNOWN_OUTCOME } from '../../src/mail/store/replay.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { FakeClock } from '../support/clock.js';

@@ -1,7 +1,7 @@
 /** A relocation repeats what it moves: after damage no message is forgotten whose text is whole in the journal. */
 import { Buffer } from 'node:buffer';
 import t from 'tap';
-import { crc32, hex8 } from '../../src/mail/store/crc.js';
+import { crc32, hex8 } from '../../src/base/crc.js';
 import { UNKNOWN_OUTCOME } from '../../src/mail/store/replay.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { draftTo, draftToAll, messagesOf, octets } from '../support/drafts.js';

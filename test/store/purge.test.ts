@@ -1,8 +1,8 @@
 /** A purge removes the text of sent messages, leaves waiting ones whole, and survives a power cut. */
 // A process of its own: it takes long.
 import t from 'tap';
+import { writeNew } from '../../src/base/durable-file.js';
 import { KIB } from '../../src/base/limits.js';
-import { writeNew } from '../../src/mail/store/replace.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';

@@ -1,6 +1,6 @@
 /** Lines of the journal: what is written is read back, and nothing else is taken for a record. */
 import t from 'tap';
-import { crc32, crc32WithTable, hex8 } from '../../src/mail/store/crc.js';
+import { crc32, crc32WithTable, hex8 } from '../../src/base/crc.js';
 import type { StoreEvent } from '../../src/mail/store/event.js';
 import { FORMAT } from '../../src/mail/store/format.js';
 import {

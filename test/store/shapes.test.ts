@@ -1,6 +1,6 @@
 /** Every event is taken as it is written, and not with a member of another type. */
 import t from 'tap';
-import { crc32, hex8 } from '../../src/mail/store/crc.js';
+import { crc32, hex8 } from '../../src/base/crc.js';
 import { decodeContent, encodeContent } from '../../src/mail/store/document.js';
 import type { StoreEvent } from '../../src/mail/store/event.js';
 import { decodeLine } from '../../src/mail/store/record.js';

@@ -1,5 +1,7 @@
 /** Attachments in the store: on their way in, kept, read back, and removed once no message needs them. */
 import t from 'tap';
+import { crc32 } from '../../src/base/crc.js';
+import { writeNew } from '../../src/base/durable-file.js';
 import {
   DAY_MS,
   HOUR_MS,
@@ -10,8 +12,6 @@ import {
   URGENT_SHARE,
 } from '../../src/base/limits.js';
 import type { Attachment } from '../../src/mail/message/message.js';
-import { crc32 } from '../../src/mail/store/crc.js';
-import { writeNew } from '../../src/mail/store/replace.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { settled } from '../support/clock.js';
 import { draftTo, octets, whole } from '../support/drafts.js';

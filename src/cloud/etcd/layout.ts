@@ -15,7 +15,7 @@
  *
  * A role is the watch over one bucket of devices, or TELLER: the notifications.
  */
-import { crc32 } from '../../mail/store/crc.js';
+import { crc32 } from '../../base/crc.js';
 
 const BUCKETS = 256;
 

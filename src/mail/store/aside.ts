@@ -3,11 +3,11 @@
  * store never opens them. It renames such a file, or works without the name if that fails. It logs both.
  */
 import { basename, dirname, join } from 'node:path';
+import { replace } from '../../base/durable-file.js';
 import { systemCodeOf, wordsOf } from '../../base/errors.js';
 import type { Disk } from '../../base/system/disk.js';
 import type { Lock, TakeLock } from '../../base/system/lock.js';
 import type { Log } from '../../base/system/log.js';
-import { replace } from './replace.js';
 
 /** Makes the state directory if it is missing, and takes its lock. Throws `already-running`. */
 export async function lockDirectory(options: {

@@ -3,10 +3,10 @@
  * reads the next one reads ahead.
  */
 import { Buffer } from 'node:buffer';
+import { crc32 } from '../../base/crc.js';
 import { FieldpostError } from '../../base/errors.js';
 import { READ_AHEAD_BYTES, READ_AHEAD_GAP_BYTES } from '../../base/limits.js';
 import type { Place } from '../message/message.js';
-import { crc32 } from './crc.js';
 import { asUnreadable } from './disk-error.js';
 import type { Segments } from './segments.js';
 

@@ -3,12 +3,12 @@
  * copies make room for new ones. A piece is copied once, even if each start finds it.
  */
 import { join } from 'node:path';
+import { crc32, hex8 } from '../../base/crc.js';
+import { replace } from '../../base/durable-file.js';
 import { DAMAGED_BYTES_MAX, DAMAGED_SHARE } from '../../base/limits.js';
 import type { Disk } from '../../base/system/disk.js';
 import type { Aside } from './aside.js';
-import { crc32, hex8 } from './crc.js';
 import { overwriteAt } from './overwrite.js';
-import { replace } from './replace.js';
 
 /** `12-00000007.log.4096.1a2b3c4d`: the copy's number, where the bytes were, and their CRC-32. */
 const NAME = /^(?:(\d+)-)?(.+)$/;

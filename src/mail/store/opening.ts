@@ -2,6 +2,7 @@
  * Opens the state directory: builds the parts of the store over its files, and recovers the state of the last run.
  */
 import { dirname, join } from 'node:path';
+import { type Low, openLow } from '../../base/durable-file.js';
 import { stampOf } from '../../base/stamp.js';
 import { Aside } from './aside.js';
 import { Contents } from './contents.js';
@@ -10,8 +11,9 @@ import { syncAbove } from './disk-error.js';
 import type { LedgerOptions } from './ledger.js';
 import { fileOf, type Replayed, replay } from './replay.js';
 import { Segments } from './segments.js';
-import { openLow, SnapshotAdapter } from './snapshot.js';
+import { SnapshotAdapter } from './snapshot.js';
 import { Spool } from './spool.js';
+import { emptyState, type State } from './state.js';
 import { SyncedFile } from './synced-file.js';
 import { boundsOf } from './weight.js';
 
@@ -25,7 +27,7 @@ export interface Parts {
   readonly damaged: Damaged;
   readonly adapter: SnapshotAdapter;
   /** lowdb, whose data is the recovered state. */
-  readonly low: ReturnType<typeof openLow>;
+  readonly low: Low<State>;
   readonly replayed: Replayed;
   /** Bytes of journal, spool and snapshots. The copies in damaged/ have a budget of their own. */
   readonly diskBytes: () => number;
@@ -55,7 +57,7 @@ export async function openParts(options: LedgerOptions): Promise<Parts> {
   const syncedFile = new SyncedFile(disk, clock, join(directory, 'synced'));
   const bounds = boundsOf(options);
   const adapter = new SnapshotAdapter({ disk, directory, aside, bounds, dropped });
-  const low = openLow(adapter, bounds);
+  const low = openLow(adapter, emptyState(bounds));
   await Promise.all([segments, spool, damaged].map((part) => part.open(aside)));
   await Promise.all([disk.syncDirectory(directory), syncAbove(disk, dirname(directory))]);
   await low.read();

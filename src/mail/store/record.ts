@@ -19,10 +19,10 @@
  * written are zeros, or left from an earlier use.
  */
 import { Buffer } from 'node:buffer';
+import { crc32, hex8 } from '../../base/crc.js';
 import { assert } from '../../base/errors.js';
 import { isJsonObject, jsonIn } from '../../base/json.js';
 import { PAGE_BYTES } from '../../base/limits.js';
-import { crc32, hex8 } from './crc.js';
 import type { ContentSum, StoreEvent } from './event.js';
 import { FORMAT, type Format, formatOf, isForeign } from './format.js';
 import { isPayload } from './shapes.js';

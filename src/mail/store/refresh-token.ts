@@ -2,11 +2,12 @@
  * The refresh token that a token endpoint has sent in place of the one in the settings. Many endpoints forget the old token
  * then, so the new one must survive a power cut.
  *
- * `relay-token.json` is a sealed file of `{"given", "token"}`. `given` is a hash of the endpoint, the application and the
+ * `relay-token.json` is a durable file of `{"given", "token"}`. `given` is a hash of the endpoint, the application and the
  * token of the settings. With another hash the file does not count: a person has given a newer token.
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
+import { DurableFile, type Low, openLow } from '../../base/durable-file.js';
 import { wordsOf } from '../../base/errors.js';
 import { isJsonObject } from '../../base/json.js';
 import { STORAGE_RETRY_MS } from '../../base/limits.js';
@@ -15,7 +16,6 @@ import type { Clock } from '../../base/system/clock.js';
 import type { Disk } from '../../base/system/disk.js';
 import type { Log } from '../../base/system/log.js';
 import { Turns } from '../../base/turns.js';
-import { readSealed, writeSealed } from './sealed.js';
 
 /** The refresh token of the settings, and to whom it belongs. */
 export interface GivenToken {
@@ -40,10 +40,10 @@ interface Kept {
 export class RefreshToken {
   readonly #options: RefreshTokenOptions;
   readonly #path: string;
+  readonly #file: Low<Kept | null>;
   readonly #turns = new Turns();
   readonly #retry: Alarm;
   #isRead = false;
-  #kept: Kept | null = null;
   #isSaved = true;
   /** A failure was logged. */
   #isTold = false;
@@ -51,13 +51,18 @@ export class RefreshToken {
   constructor(options: RefreshTokenOptions) {
     this.#options = options;
     this.#path = join(options.directory, 'relay-token.json');
+    const onDamage = ({ copy }: { copy: string }) => this.#notKept(`the file is damaged: see ${copy}`);
+    const file = { disk: options.disk, path: this.#path, parse: keptIn, onDamage };
+    this.#file = openLow(new DurableFile<Kept | null>(file), null);
     this.#retry = new Alarm(options.clock, () => void this.save());
   }
 
   /** The token to use: the newest that followed this one, or this one. Rejects with the disk's error. */
   async newest(given: GivenToken): Promise<string> {
-    if (!this.#isRead) await this.#read();
-    return this.#kept?.given === hashOf(given) ? this.#kept.token : given.token;
+    if (!this.#isRead) await this.#file.read();
+    this.#isRead = true;
+    const kept = this.#file.data;
+    return kept?.given === hashOf(given) ? kept.token : given.token;
   }
 
   /**
@@ -65,7 +70,7 @@ export class RefreshToken {
    * and written again every STORAGE_RETRY_MS. Never rejects.
    */
   async replaceBy(token: string, given: GivenToken): Promise<void> {
-    this.#kept = { given: hashOf(given), token };
+    this.#file.data = { given: hashOf(given), token };
     this.#isRead = true;
     this.#isSaved = false;
     await this.save();
@@ -83,12 +88,12 @@ export class RefreshToken {
   }
 
   async #save(): Promise<void> {
-    const kept = this.#kept;
     if (this.#isSaved) return;
-    const { disk, log } = this.#options;
+    const { log } = this.#options;
+    const saving = this.#file.data;
     try {
-      await writeSealed(disk, this.#path, kept);
-      this.#isSaved = kept === this.#kept;
+      await this.#file.write();
+      this.#isSaved = saving === this.#file.data;
       if (this.#isTold) log.info('refresh token kept');
       this.#isTold = false;
     } catch (error) {
@@ -96,12 +101,6 @@ export class RefreshToken {
       this.#isTold = true;
       this.#retry.in(STORAGE_RETRY_MS);
     }
-  }
-
-  async #read(): Promise<void> {
-    const onDamage = ({ copy }: { copy: string }) => this.#notKept(`the file is damaged: see ${copy}`);
-    this.#kept = await readSealed(this.#options.disk, this.#path, keptIn, onDamage);
-    this.#isRead = true;
   }
 
   #notKept(reason: string): void {

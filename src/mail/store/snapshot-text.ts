@@ -10,7 +10,7 @@
  * some hundred messages (rows.ts): the store reads and writes a line at a time, to save memory and not to hold up others.
  */
 import { Buffer } from 'node:buffer';
-import { crc32, hex8 } from './crc.js';
+import { crc32, hex8 } from '../../base/crc.js';
 import type { StoreDocument } from './document.js';
 import type { Position } from './event.js';
 import { FORMAT, type Format, formatOf } from './format.js';

@@ -3,10 +3,10 @@
  * syncs; a checkpoint by this one survives a power cut at any point.
  *
  * If the kernel refuses one of the two names, because it cannot read a directory entry or an inode, the newest snapshot has
- * the other name. This is the only file that knows lowdb.
+ * the other name.
  */
 import { join } from 'node:path';
-import { type Adapter, Low } from 'lowdb';
+import { type Adapter, writeNew } from '../../base/durable-file.js';
 import { isDiskFull, isUnreadable } from '../../base/errors.js';
 import { DAMAGED_BYTES_MAX } from '../../base/limits.js';
 import type { Disk } from '../../base/system/disk.js';
@@ -15,7 +15,6 @@ import { fromDocument, toDocument } from './document.js';
 import type { Position } from './event.js';
 import { isForeign } from './format.js';
 import type { SnapshotState } from './recovery.js';
-import { writeNew } from './replace.js';
 import {
   beginsLikeSnapshot,
   decodeSnapshot,
@@ -23,7 +22,7 @@ import {
   HEAD_BYTES_MAX,
   type Snapshot,
 } from './snapshot-text.js';
-import { emptyState, type State } from './state.js';
+import type { State } from './state.js';
 import type { Bounds } from './weight.js';
 
 const CURRENT = 'store.json';
@@ -62,11 +61,6 @@ export interface SnapshotOptions {
 export interface FoundSnapshots {
   readonly current: FoundSnapshot;
   readonly previous: FoundSnapshot;
-}
-
-/** lowdb over the snapshots. */
-export function openLow(adapter: SnapshotAdapter, bounds: Bounds): Low<State> {
-  return new Low(adapter, emptyState(bounds));
 }
 
 /** `read()` gives the newest good snapshot, `write()` is a checkpoint. */

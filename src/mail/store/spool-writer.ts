@@ -2,8 +2,9 @@
  * One file on its way into the spool (Q0). Gathers small chunks into large writes, at the pace of the disk, and computes
  * the checksum.
  */
+
+import { crc32 } from '../../base/crc.js';
 import type { DiskFile } from '../../base/system/disk.js';
-import { crc32 } from './crc.js';
 import { asDiskError } from './disk-error.js';
 
 /** Reserves and counts bytes of a file before they are written. */

@@ -4,13 +4,13 @@
  * on the device needs it any more.
  */
 import { join } from 'node:path';
+import { crc32 } from '../../base/crc.js';
 import { FieldpostError } from '../../base/errors.js';
 import { BLOCK_BYTES, SPOOL_READ_BYTES } from '../../base/limits.js';
 import type { Disk, DiskFile } from '../../base/system/disk.js';
 import { Turns } from '../../base/turns.js';
 import type { Attachment } from '../message/message.js';
 import type { Aside } from './aside.js';
-import { crc32 } from './crc.js';
 import { asDiskError, asUnreadable } from './disk-error.js';
 import type { RandomBytes } from './ids.js';
 import { FILE_NAME as NAME } from './shapes.js';

@@ -6,12 +6,12 @@
  *     crc {"segment":7,"synced":12345}
  */
 import { Buffer } from 'node:buffer';
+import { crc32, hex8 } from '../../base/crc.js';
 import { OUTCOME_SYNC_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Disk, DiskFile } from '../../base/system/disk.js';
 import { Turns } from '../../base/turns.js';
-import { crc32, hex8 } from './crc.js';
 import type { Position } from './event.js';
 
 const LINE = /^([0-9a-f]{8}) (\{"segment":(\d+),"synced":(\d+)\}) *\n$/;

@@ -1,0 +1,103 @@
+/**
+ * Files that are replaced as a whole, and survive a power cut at any point; and lowdb over such a file. lowdb's own file
+ * adapter never syncs, and does not notice damage.
+ *
+ * A DurableFile is one line: eight hex digits of the CRC-32 of the JSON, a blank, the JSON.
+ */
+import { dirname } from 'node:path';
+import { type Adapter, Low } from 'lowdb';
+import { crc32, hex8 } from './crc.js';
+import { jsonIn } from './json.js';
+import type { Disk } from './system/disk.js';
+
+export type { Adapter, Low } from 'lowdb';
+
+/** lowdb over an adapter. Its `data` is `empty` until `read` has found something. */
+export function openLow<T>(adapter: Adapter<T>, empty: T): Low<T> {
+  return new Low(adapter, empty);
+}
+
+interface DurableFileOptions<T> {
+  readonly disk: Disk;
+  readonly path: string;
+  /** The data in the file's JSON value; null if it has another shape. */
+  readonly parse: (value: unknown) => T | null;
+  /** Called before a damaged file is renamed to `copy`. If it throws, the file stays as it is. */
+  readonly onDamage: (paths: { path: string; copy: string }) => void;
+}
+
+/** The adapter of one small JSON file. */
+export class DurableFile<T> implements Adapter<T> {
+  readonly #options: DurableFileOptions<T>;
+
+  constructor(options: DurableFileOptions<T>) {
+    this.#options = options;
+  }
+
+  /** Null if there is no file. A damaged one, or one with data of another shape, is renamed. Rejects with the disk's error. */
+  async read(): Promise<T | null> {
+    const { disk, path, parse, onDamage } = this.#options;
+    const bytes = await disk.readWhole(path);
+    if (bytes === null) return null;
+    const json = bytes.subarray(9, -1);
+    const isWhole = bytes.toString('latin1', 0, 9) === `${hex8(crc32(json))} `;
+    const found = isWhole ? parse(jsonIn(json)) : null;
+    if (found !== null) return found;
+    const copy = `${path}.damaged`;
+    onDamage({ path, copy });
+    await disk.rename(path, copy);
+    return null;
+  }
+
+  /** Replaces the file with the data of this moment; see `replace`. */
+  async write(data: T): Promise<void> {
+    const json = Buffer.from(JSON.stringify(data));
+    const line = Buffer.concat([Buffer.from(`${hex8(crc32(json))} `), json, Buffer.from('\n')]);
+    await replace(this.#options.disk, this.#options.path, line);
+  }
+}
+
+/** Pieces of a file, each made on demand; at last, perhaps, bytes that replace some at their beginning. */
+export type FilePieces = Iterable<Buffer, { readonly bytes: Buffer; readonly at: number } | undefined>;
+
+/**
+ * Writes a file anew, and gives its size. When this resolves, its bytes are on the device; the caller syncs its name.
+ * Others have their turn between two pieces. Rejects with the disk's first error, after removing the file.
+ */
+export async function writeNew(disk: Disk, path: string, pieces: FilePieces): Promise<number> {
+  await disk.remove(path);
+  const file = await disk.open(path, 'create');
+  try {
+    let at = 0;
+    const made = pieces[Symbol.iterator]();
+    let next = made.next();
+    for (; !next.done; next = made.next()) {
+      await file.write(next.value, at);
+      at += next.value.length;
+    }
+    if (next.value) await file.write(next.value.bytes, next.value.at);
+    await file.sync();
+    await file.close();
+    return at;
+  } catch (error) {
+    await file.close().catch(() => undefined);
+    await disk.remove(path).catch(() => undefined);
+    throw error;
+  }
+}
+
+/**
+ * Replaces the file at `path`. Resolves when the new file is durable. If it rejects, either the old or the new file is
+ * there. A power cut may leave a part of the new one at `${path}.new`.
+ */
+export async function replace(disk: Disk, path: string, bytes: Buffer): Promise<void> {
+  const temporary = `${path}.new`;
+  await writeNew(disk, temporary, [bytes]);
+  try {
+    await disk.rename(temporary, path);
+  } catch (error) {
+    await disk.remove(temporary).catch(() => undefined);
+    throw error;
+  }
+  await disk.syncDirectory(dirname(path));
+}
