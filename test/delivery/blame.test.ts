@@ -1,9 +1,8 @@
 /** The rule by which messages and peers are blamed, row by row. */
 import t from 'tap';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import { Blame } from '../../src/mail/delivery/blame.js';
+import { Blame, CONFIRM_MS } from '../../src/mail/delivery/blame.js';
 import { Peer } from '../../src/mail/delivery/peer.js';
-import { CONFIRM_MS } from '../../src/mail/delivery/proofs.js';
 import type { Outcome, Suspect } from '../../src/mail/delivery/transport.js';
 import { FakeClock } from '../support/clock.js';
 
@@ -11,8 +10,8 @@ function setUp() {
   const clock = new FakeClock();
   const config = { backoffMinMs: SECOND_MS, backoffMaxMs: 5 * MINUTE_MS };
   const peer = new Peer('peer', { config, clock, random: () => 0 });
-  const blame = new Blame();
-  const judge = (id: string, outcome: Partial<Outcome>, hasOthers = true) => {
+  const blame = new Blame(clock);
+  const judge = (id: string, outcome: Partial<Outcome>, hasOthers = true, before = blame.refusals(peer)) => {
     const whole: Outcome = {
       kind: 'deferred',
       suspect: null,
@@ -22,7 +21,7 @@ function setUp() {
       retryAfterMs: 0,
       ...outcome,
     };
-    const offer = { hasOthers, afterRefusals: peer.proofs.refusals };
+    const offer = { hasOthers, afterRefusals: before };
     return [blame.judge(peer, id, whole, offer), peer.state, peer.reason];
   };
   /** Some other message is taken. */
@@ -30,7 +29,7 @@ function setUp() {
   const offer = (id: string, suspect: Suspect, retryAfterMs = 0) => judge(id, { suspect, retryAfterMs });
   const refuse = (id: string, suspect: Suspect, hasOthers = true) =>
     judge(id, { suspect, pauses: { firstMs: 5 * MINUTE_MS, maxMs: HOUR_MS } }, hasOthers);
-  return { clock, peer, judge, prove, offer, refuse };
+  return { clock, blame, peer, judge, prove, offer, refuse };
 }
 
 t.test('a message that is taken, or refused for good, shows that the peer works', async (t) => {
@@ -47,9 +46,9 @@ t.test('how the first suspicion of each kind is judged', async (t) => {
     ['peer', ['waits', 'failing', 'why'], ['waits', 'failing', 'why']],
     ['peer here', ['waits', 'refusing', 'why'], ['waits', 'refusing', 'why']],
     ['device', ['waits', 'refusing', 'why'], ['waits', 'refusing', 'why']],
-    ['envelope', ['behind', 'unknown', 'why'], ['waits', 'refusing', 'why']],
-    ['unclear', ['requeued', 'unknown', 'why'], ['charged', 'unknown', 'why']],
-    ['either', ['behind', 'failing', 'why'], ['behind', 'failing', 'why']],
+    ['envelope', ['requeued', 'unknown', 'why'], ['waits', 'refusing', 'why']],
+    ['unclear', ['unconfirmed', 'unknown', 'why'], ['charged', 'unknown', 'why']],
+    ['either', ['requeued', 'failing', 'why'], ['requeued', 'failing', 'why']],
   ] as const) {
     t.same(setUp().refuse('a', suspect), withOthers, suspect);
     t.same(setUp().refuse('a', suspect, false), alone, `${suspect}, alone`);
@@ -84,16 +83,16 @@ t.test('if the peer takes others after a refusal, and refuses again, the message
   refuse('b', 'envelope');
   judge('b', { kind: 'failed', suspect: 'message', isProof: true });
   prove();
-  t.equal(refuse('b', 'envelope')[0], 'behind', 'a retry by hand begins anew');
+  t.equal(refuse('b', 'envelope')[0], 'requeued', 'a retry by hand begins anew');
   prove();
   await clock.advance(DAY_MS);
-  t.equal(refuse('b', 'envelope')[0], 'behind', 'what was taken long ago proves nothing');
+  t.equal(refuse('b', 'envelope')[0], 'requeued', 'what was taken long ago proves nothing');
 });
 
 t.test('a peer that refuses three messages in a row refuses all of them', async (t) => {
   for (const suspect of ['envelope', 'unclear'] as const) {
     const { prove, refuse } = setUp();
-    const first = suspect === 'unclear' ? 'requeued' : 'behind';
+    const first = suspect === 'unclear' ? 'unconfirmed' : 'requeued';
     prove();
     t.same(refuse('a', suspect), [first, 'ok', 'why']);
     t.same(refuse('b', suspect), [first, 'ok', 'why']);
@@ -106,10 +105,10 @@ t.test('a peer that refuses three messages in a row refuses all of them', async 
 });
 
 t.test('a message that was under way when another was refused proves nothing of that', async (t) => {
-  const { clock, peer, refuse, judge } = setUp();
-  const afterRefusals = peer.proofs.refusals;
+  const { clock, blame, peer, refuse, judge } = setUp();
+  const afterRefusals = blame.refusals(peer);
   refuse('a', 'unclear');
-  peer.proofs.taken('slow', afterRefusals);
+  judge('slow', { kind: 'sent', isProof: true }, true, afterRefusals);
   await clock.advance(CONFIRM_MS);
   t.equal(refuse('a', 'unclear')[0], 'charged');
   judge('other', { kind: 'sent', isProof: true });
@@ -137,7 +136,8 @@ t.test('a rate limit in words that nobody knows fails nothing', async (t) => {
       }
       const [judgement] = refuse(message.id, 'unclear', waiting.length > 0);
       if (judgement === 'failed') t.fail(`one in ${limitMs} ms: ${message.id} failed`);
-      else waiting.push({ ...message, dueMs: nowMs() + (judgement === 'requeued' ? CONFIRM_MS : MINUTE_MS) });
+      else
+        waiting.push({ ...message, dueMs: nowMs() + (judgement === 'unconfirmed' ? CONFIRM_MS : MINUTE_MS) });
     }
     t.pass(`one in ${limitMs} ms, over at ${nowMs()}`);
   }
@@ -215,13 +215,13 @@ t.test('a peer that refuses is probed with longer pauses, until it takes a messa
 
 t.test('the second connection lost in a row is charged, whatever others prove', async (t) => {
   const { judge, offer, prove } = setUp();
-  t.equal(offer('a', 'either')[0], 'behind');
+  t.equal(offer('a', 'either')[0], 'requeued');
   prove();
   t.equal(offer('a', 'peer')[0], 'waits', 'no offer of it');
   t.equal(offer('a', 'either')[0], 'charged');
   t.equal(offer('a', 'either')[0], 'charged');
   judge('a', { suspect: 'message' });
-  t.equal(offer('a', 'either')[0], 'behind', 'not in a row');
+  t.equal(offer('a', 'either')[0], 'requeued', 'not in a row');
 });
 
 t.test('the pause that a peer asks for is kept, also if a message is charged', async (t) => {

@@ -324,7 +324,7 @@ t.test('the next message is sent, whichever message is cancelled at any moment',
   held.delivery.start();
   await held.store.hold();
   const [first] = await held.post();
-  t.equal(held.delivery.waitReason, null, 'the state is asked for, so the agenda has looked');
+  t.equal(held.delivery.waitReason, null, 'the state is asked for, so the ready queue has looked');
   await held.store.cancel(first);
   await held.store.release();
   held.delivery.wake();
@@ -350,7 +350,7 @@ t.test('the next message is sent, whichever message is cancelled at any moment',
   leaving.isOnline = false;
   leaving.delivery.start();
   const [one, two] = (await leaving.post(2, 3)) as [string, string];
-  t.equal(leaving.delivery.waitReason, null, 'the agenda has looked');
+  t.equal(leaving.delivery.waitReason, null, 'the ready queue has looked');
   const { release, arrived } = stall(leaving.disk);
   const cancelling = leaving.store.cancel(one);
   await arrived;

@@ -1,7 +1,6 @@
 import t from 'tap';
 import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import { Peer } from '../../src/mail/delivery/peer.js';
-import { choosePeer, chooseProbe, nextPeerMs } from '../../src/mail/delivery/peer-choice.js';
+import { choosePeer, chooseProbe, nextPeerMs, Peer } from '../../src/mail/delivery/peer.js';
 import { FakeClock } from '../support/clock.js';
 
 function setUp() {

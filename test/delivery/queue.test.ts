@@ -9,7 +9,7 @@ import {
   STOP_SENDING_MS,
 } from '../../src/base/limits.js';
 import { createConnect } from '../../src/base/system/connect.js';
-import { CONFIRM_MS } from '../../src/mail/delivery/proofs.js';
+import { CONFIRM_MS } from '../../src/mail/delivery/blame.js';
 import type { Ending } from '../../src/mail/delivery/smtp/reply.js';
 import { openSession } from '../../src/mail/delivery/smtp/smtp-session.js';
 import type { Address } from '../../src/mail/message/address.js';
@@ -637,7 +637,7 @@ t.test('a message accepted at any moment of another one is never missed', async 
   }
 });
 
-t.test('flush and retry are noticed, whatever the agenda had planned', async (t) => {
+t.test('flush and retry are noticed, whatever the ready queue had planned', async (t) => {
   const { clock, store, relays, delivery, post, status } = await bench();
   relays.onSend = () => reply('rcpt', '450 4.2.0 later');
   const ids = await post(3);
@@ -676,7 +676,7 @@ t.test('a message that is cancelled during the connect is not sent, and nothing 
 t.test('a message is passed over while it is cancelled, and sent if that fails', async (t) => {
   const { clock, store, disk, relays, delivery, post, status } = await bench();
   const [a = '', b = '', c = ''] = await post(3);
-  // The agenda knows all three by the time that one of them is cancelled.
+  // The ready queue knows all three by the time that one of them is cancelled.
   let connected: (ending: null) => void = () => undefined;
   relays.onOpen = () => new Promise((done) => (connected = done));
   delivery.start();

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
-import { retryDelayMs } from '../../src/mail/delivery/schedule.js';
+import { retryDelayMs } from '../../src/mail/delivery/blame.js';
 
 const ALMOST_1 = 1 - Number.EPSILON;
 

@@ -1,24 +1,34 @@
 /**
  * The state of one peer, a relay or the cloud, and when it may be tried again. Its failures are counted here, and charged
- * to no message.
+ * to no message. And the choice among several peers.
+ *
+ * | state    | means                                                                  | ends with           |
+ * |----------|------------------------------------------------------------------------|---------------------|
+ * | unknown  | not tried yet                                                          | good failed refused |
+ * | ok       | it takes messages                                                      | failed refused      |
+ * | failing  | it cannot be reached, or has trouble of its own                        | good refused        |
+ * | refusing | it refuses this device or its account, such as for a quota             | good failed         |
+ *
+ * In any state but `ok` it gets one attempt at a time: the probe.
  */
+
 import { HOUR_MS, SECOND_MS } from '../../base/limits.js';
 import { Backoff, type BackoffOptions } from '../../base/retry/backoff.js';
 import { span } from '../../base/sizes.js';
 import { startMsOf } from '../../base/stamp.js';
-import { Proofs } from './proofs.js';
-import type { RefusalPauses } from './transport.js';
 
 /** A message that is under way for longer than this keeps others waiting. */
 export const SLOW_OFFER_MS = 30 * SECOND_MS;
 /** How much of a pause after a refusal jitter leaves. */
 const REFUSED_LEAST_SHARE = 0.9;
 
-/**
- * Whether a peer works. `failing`: it cannot be reached, or has trouble of its own. `refusing`: it refuses this device or
- * its account, such as for a quota.
- */
 type PeerState = 'unknown' | 'ok' | 'failing' | 'refusing';
+
+/** The first and the longest pause of a peer that refuses this device. */
+export interface RefusalPauses {
+  readonly firstMs: number;
+  readonly maxMs: number;
+}
 
 /** What a peer needs. */
 export interface PeerOptions extends BackoffOptions {
@@ -32,8 +42,8 @@ export interface PeerOptions extends BackoffOptions {
 /** Whether a peer works, since when, and when it may be tried again. */
 export class Peer {
   readonly name: string;
-  /** Judges its refusals by the messages that it took. */
-  readonly proofs: Proofs;
+  /** True if a session was opened since the last failure. Only a message shows whether the peer takes messages. */
+  isReached = false;
   readonly #options: PeerOptions;
   readonly #backoff: Backoff;
   /** Between probes of a peer that refuses. */
@@ -43,14 +53,12 @@ export class Peer {
   #sinceMs: number;
   #reason: string | null = null;
   #isProbed = false;
-  #isReached = false;
   #hasRefused = false;
   /** When the messages that are under way were offered, on the boot's clock, the oldest first. */
   readonly #offers = new Set<{ readonly sinceMs: number }>();
 
   constructor(name: string, options: PeerOptions) {
     this.name = name;
-    this.proofs = new Proofs(options.clock);
     this.#options = options;
     this.#backoff = new Backoff(options);
     const pauses = () => this.#pauses;
@@ -102,7 +110,7 @@ export class Peer {
     return startMsOf(this.#options.clock) + this.#sinceMs;
   }
 
-  /** True if it may be used now. A peer that is not `ok` gets one attempt at a time: the probe. */
+  /** True if it may be used now. */
   isAvailable(): boolean {
     return (this.#state === 'ok' || !this.#isProbed) && this.#options.clock.bootMs() >= this.readyMs;
   }
@@ -130,26 +138,14 @@ export class Peer {
     this.#isProbed = false;
   }
 
-  /** True if a session was opened since the last failure. Only a message shows whether the peer takes messages. */
-  get isReached(): boolean {
-    return this.#isReached;
-  }
-
-  /** A session was opened. */
-  reached(): void {
-    this.#isReached = true;
-  }
-
   /** It took a message, or refused one that was at fault itself. */
   good(): void {
     this.#hasRefused = false;
     this.#backoff.good();
     this.#refusals.good();
     this.#reason = null;
-    if (this.#state === 'ok') return;
     const failedMs = this.isDown ? this.#options.clock.bootMs() - this.#sinceMs : undefined;
-    this.#become('ok');
-    this.#options.onOk?.(failedMs);
+    if (this.#become('ok')) this.#options.onOk?.(failedMs);
   }
 
   /** A message moves to the end because of this peer. Returns true the first time since the peer was good. */
@@ -167,11 +163,9 @@ export class Peer {
   /** It is to blame for a failure, and asks for a pause of `retryAfterMs`. */
   failed(reason: string, retryAfterMs = 0): void {
     this.#backoff.failed(retryAfterMs);
-    this.#isReached = false;
+    this.isReached = false;
     this.#reason = reason;
-    if (this.#state === 'failing') return;
-    this.#become('failing');
-    this.#options.onFailing?.(reason);
+    if (this.#become('failing')) this.#options.onFailing?.(reason);
   }
 
   /** It refuses this device or its account. Each further pause is twice as long. */
@@ -179,9 +173,7 @@ export class Peer {
     this.#pauses = pauses;
     this.#refusals.failed();
     this.#reason = reason;
-    if (this.#state === 'refusing') return;
-    this.#become('refusing');
-    this.#options.onRefusing?.(reason);
+    if (this.#become('refusing')) this.#options.onRefusing?.(reason);
   }
 
   /** The network has changed, or a person asks: it may be tried at once. */
@@ -190,8 +182,35 @@ export class Peer {
     this.#refusals.wake();
   }
 
-  #become(state: PeerState): void {
+  /** False if it is so already. */
+  #become(state: PeerState): boolean {
+    if (state === this.#state) return false;
     this.#state = state;
     this.#sinceMs = this.#options.clock.bootMs();
+    return true;
   }
+}
+
+/**
+ * The peer to use now: the first, in the order of the configuration, that is not down. If all are: the first whose
+ * back-off is over. Null if there is none; a later peer does not step in during the first try of an earlier one. A peer
+ * that was never tried comes before a second try of peers that are down: else slow ones would always be due again first.
+ */
+export function choosePeer(peers: readonly Peer[]): Peer | null {
+  const next = peers.find(({ isDown }) => !isDown);
+  const candidates = next === undefined ? peers : [next];
+  return candidates.find((peer) => peer.isAvailable()) ?? null;
+}
+
+/** A peer that is down, may be tried now and comes before the one that works; null if there is none. */
+export function chooseProbe(peers: readonly Peer[]): Peer | null {
+  const next = peers.findIndex(({ isDown }) => !isDown);
+  if (peers[next]?.state !== 'ok') return null;
+  return peers.slice(0, next).find((peer) => peer.isAvailable()) ?? null;
+}
+
+/** Boot time at which choosePeer may find a peer; Infinity during a probe, whose end decides. */
+export function nextPeerMs(peers: readonly Peer[]): number {
+  const next = peers.find(({ isDown }) => !isDown);
+  return next?.nextMs ?? Math.min(...peers.map(({ nextMs }) => nextMs));
 }

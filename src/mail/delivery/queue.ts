@@ -2,8 +2,15 @@
  * The delivery loop of one transport: takes messages from the store and sends them, at its own pace. A nudge, its alarm or
  * a line that becomes free wakes it; in between it does nothing.
  *
- * `#pump` starts all that can begin now, and waits for nothing. `#run` sends over one line as long as messages are ready,
- * and pumps again. So a message that is accepted while an attempt ends is not missed.
+ * | mode     | what it does                                                       | goes on to                  |
+ * |----------|--------------------------------------------------------------------|-----------------------------|
+ * | idle     | nothing yet                                                        | running, by start()         |
+ * | running  | `#pump` begins all that can begin now, on as many lines as it needs | stopping, by stop()         |
+ * | stopping | begins nothing; what is being sent may end within STOP_SENDING_MS  | closed                      |
+ * | closed   | the lines are closed: a failed send is not the fault of the peer   |                             |
+ *
+ * `#run` sends over one line as long as messages are ready, and pumps again. So a message that is accepted while an attempt
+ * ends is not missed.
  */
 import { assert } from '../../base/errors.js';
 import { STOP_SENDING_MS } from '../../base/limits.js';
@@ -11,14 +18,11 @@ import { Alarm } from '../../base/retry/alarm.js';
 import type { Timer } from '../../base/system/clock.js';
 import type { Message, Verdict } from '../message/message.js';
 import type { IsWanted } from '../store/store.js';
-import { Agenda } from './agenda.js';
-import { Blame, type Offer } from './blame.js';
-import { type ChargeOptions, deferral, unreadable } from './charge.js';
+import { Blame, type ChargeOptions, CONFIRM_MS, deferral, type Offer, unreadable } from './blame.js';
 import type { Expiry } from './expiry.js';
 import type { OutcomeWriter } from './outcome-writer.js';
-import { type Peer, SLOW_OFFER_MS } from './peer.js';
-import { chooseLine, choosePeer, chooseProbe, nextPeerMs } from './peer-choice.js';
-import { CONFIRM_MS } from './proofs.js';
+import { choosePeer, chooseProbe, nextPeerMs, type Peer, SLOW_OFFER_MS } from './peer.js';
+import { ReadyQueue } from './ready-queue.js';
 import type { Line, Load, Outcome, Transport } from './transport.js';
 
 /** What a queue needs. */
@@ -30,28 +34,34 @@ interface QueueOptions extends ChargeOptions {
 }
 
 /**
- * What becomes of a message after an offer. `unoffered`: it was not tried, and is still the next. `behind`: it moves to the
- * end, uncharged; with `isOutage` it takes its old place when the peer works again. `requeued`: it is offered
- * again soon, uncharged, and its reply is recorded.
+ * What becomes of a message after an offer. `unoffered`: it was not tried, and is still the next. `requeued`: it moves to the
+ * end, uncharged; with `isOutage` it takes its old place when the peer works again. `unconfirmed`: it is offered again soon,
+ * uncharged, and its reply is recorded.
  */
 type Fate =
   | Verdict
   | { readonly kind: 'unoffered' }
-  | { readonly kind: 'behind'; readonly reply: string; readonly isOutage: boolean; readonly isNews: boolean }
-  | { readonly kind: 'requeued'; readonly reply: string };
+  | {
+      readonly kind: 'requeued';
+      readonly reply: string;
+      readonly isOutage: boolean;
+      readonly isNews: boolean;
+    }
+  | { readonly kind: 'unconfirmed'; readonly reply: string };
 
 const UNOFFERED: Fate = { kind: 'unoffered' };
+
+const MODES = ['idle', 'running', 'stopping', 'closed'] as const;
+type Mode = (typeof MODES)[number];
 
 /** The loop; idle until started. */
 export class Queue<L extends Load> {
   readonly #options: QueueOptions;
   readonly #transport: Transport<L>;
-  readonly #agenda: Agenda;
-  readonly #blame = new Blame();
+  readonly #ready: ReadyQueue;
+  readonly #blame: Blame;
   readonly #alarm: Alarm;
-  #mode: 'idle' | 'running' | 'stopping' = 'idle';
-  /** True while stop() closes the lines: a failed send is then not the fault of the peer. */
-  #isAbandoning = false;
+  #mode: Mode = 'idle';
   /** The lines in use, from before the session is opened until the outcome is recorded. */
   readonly #busy = new Set<Line<L>>();
   /** How many of them open a session now. Each will pick a message. */
@@ -62,27 +72,27 @@ export class Queue<L extends Load> {
   constructor(transport: Transport<L>, mine: IsWanted, options: QueueOptions) {
     this.#options = options;
     this.#transport = transport;
-    this.#agenda = new Agenda(options.store, options.clock, mine);
+    this.#ready = new ReadyQueue(options.store, options.clock, mine);
+    this.#blame = new Blame(options.clock);
     this.#alarm = new Alarm(options.clock, () => this.#pump());
   }
 
   start(): void {
-    assert(this.#mode === 'idle');
-    this.#mode = 'running';
+    this.#become('running');
     this.#pump();
   }
 
   /** Checks what may be sent now, after an accept, retry, flush, hold or release. Cheap, so it may be called often. */
   nudge(): void {
     const { writer } = this.#options;
-    this.#agenda.review();
+    this.#ready.review();
     if (writer.isWaiting) void writer.tryAgain();
     else this.#pump();
   }
 
   /** The store has deferred the message. */
   deferred(id: string): void {
-    this.#agenda.deferred(id);
+    this.#ready.deferred(id);
   }
 
   /** There is room again for outcomes. */
@@ -98,12 +108,12 @@ export class Queue<L extends Load> {
 
   /** True if a message waits only for its turn, or for a peer that works. */
   get hasReady(): boolean {
-    return this.#agenda.ready() > 0;
+    return this.#ready.ready() > 0;
   }
 
   /** Finishes the messages that are being sent, within STOP_SENDING_MS, and closes the connections. */
   async stop(): Promise<void> {
-    this.#mode = 'stopping';
+    this.#become('stopping');
     this.#alarm.end();
     let timer: Timer | undefined;
     const patience = new Promise<void>((done) => {
@@ -111,10 +121,16 @@ export class Queue<L extends Load> {
     });
     await Promise.race([Promise.all(this.#sending), patience]);
     timer?.stop();
-    this.#isAbandoning = true;
+    this.#become('closed');
     const { lines, scout } = this.#transport;
     await Promise.all([...lines, ...(scout ? [scout] : [])].map((line) => line.close()));
     await Promise.all(this.#sending);
+  }
+
+  /** The mode only moves forward: a second stop changes nothing. */
+  #become(mode: Mode): void {
+    assert(mode !== 'running' || this.#mode === 'idle', 'a queue starts once');
+    if (MODES.indexOf(mode) > MODES.indexOf(this.#mode)) this.#mode = mode;
   }
 
   #mayTake(): boolean {
@@ -135,22 +151,28 @@ export class Queue<L extends Load> {
     while (this.#mayTake()) {
       const peer = choosePeer(peers);
       if (peer === null) return Math.min(nextPeerMs(peers), urgentMs);
-      const line = chooseLine(this.#transport.lines, this.#busy, peer);
+      const line = this.#freeLine(peer);
       // Each line pumps again when it has picked a message, and when it is free.
       if (line === undefined) return urgentMs;
-      const ready = this.#agenda.ready();
-      if (ready === 0 && this.#connecting === 0) return this.#agenda.nextMs;
+      const ready = this.#ready.ready();
+      if (ready === 0 && this.#connecting === 0) return this.#ready.nextMs;
       if (ready <= this.#connecting || !this.#options.writer.mayOffer()) break;
       void this.#run(line, peer);
     }
     return Number.POSITIVE_INFINITY;
   }
 
+  /** A line that is not busy, if possible one with an open session to the peer. */
+  #freeLine(peer: Peer): Line<L> | undefined {
+    const free = this.#transport.lines.filter((line) => !this.#busy.has(line));
+    return free.find((line) => line.isOpenTo(peer)) ?? free[0];
+  }
+
   #beginProbe(): void {
     const { scout, peers } = this.#transport;
     if (scout === null || this.#busy.has(scout) || !this.#mayTake()) return;
     const peer = chooseProbe(peers);
-    if (peer === null || this.#agenda.ready() <= this.#connecting || !this.#options.writer.mayOffer()) return;
+    if (peer === null || this.#ready.ready() <= this.#connecting || !this.#options.writer.mayOffer()) return;
     void this.#run(scout, peer);
   }
 
@@ -161,7 +183,7 @@ export class Queue<L extends Load> {
   #beginUrgent(): number {
     const { scout, lines, peers } = this.#transport;
     const peer = peers.find(({ isDown }) => !isDown);
-    if (scout === null || peer === undefined || !this.#mayTake() || this.#agenda.urgentReady === 0)
+    if (scout === null || peer === undefined || !this.#mayTake() || this.#ready.urgentReady === 0)
       return Number.POSITIVE_INFINITY;
     const { offeredSinceMs } = peer;
     const isFree = !this.#busy.has(scout) && this.#options.writer.mayOffer();
@@ -185,7 +207,7 @@ export class Queue<L extends Load> {
     if (isCounted) this.#connecting--;
     if (reason !== null) this.#unreached(peer, reason);
     else {
-      peer.reached();
+      peer.isReached = true;
       const sending = this.#sendAll(line, peer, isProbe, isUrgent);
       this.#sending.add(sending);
       await sending;
@@ -225,15 +247,14 @@ export class Queue<L extends Load> {
       }
       const wasDown = peer.isDown;
       // Q3: the offer.
-      const { refusals } = peer.proofs;
-      const offered = peer.offering();
-      const offer = line.offer(load, next).finally(offered);
+      const afterRefusals = this.#blame.refusals(peer);
+      const offer = line.offer(load, next).finally(peer.offering());
       // An urgent message that is ready now must not wait for its end.
-      if (this.#agenda.urgentReady > 0) this.#pump();
+      if (this.#ready.urgentReady > 0) this.#pump();
       const outcome = await offer;
       const hasOthers = next !== null || this.hasReady || this.#busy.size > 1;
-      const fate = this.#judge(peer, load, outcome, { hasOthers, afterRefusals: refusals });
-      if (wasDown && !peer.isDown) this.#agenda.letBack();
+      const fate = this.#judge(peer, load, outcome, { hasOthers, afterRefusals });
+      if (wasDown && !peer.isDown) this.#ready.endOutage();
       recordedBefore = recorded;
       recorded = this.#conclude(line, peer, load, fate);
       // After a refusal the session may end, or the writer be stuck.
@@ -246,13 +267,13 @@ export class Queue<L extends Load> {
   /** Claims the next message that can be read and is not too old; null if there is none, or none may be sent. */
   async #load({ name: relay }: Peer, isProbe: boolean, isUrgent: boolean): Promise<L | null> {
     const { writer, expiry } = this.#options;
-    const ready = () => (isUrgent ? this.#agenda.urgentReady : this.#agenda.ready());
+    const ready = () => (isUrgent ? this.#ready.urgentReady : this.#ready.ready());
     while (this.#mayTake() && ready() > 0 && writer.mayOffer()) {
-      const message = this.#agenda.claim(isProbe, isUrgent);
+      const message = this.#ready.claim(isProbe, isUrgent);
       if (message === null) break;
       // The other lines left this message to us: there may be more for them.
       this.#pump();
-      const found = expiry.isOver(message, false) ? expiry.verdictOn(message) : await this.#ready(message);
+      const found = expiry.isOver(message, false) ? expiry.verdictOn(message) : await this.#loaded(message);
       if (!('kind' in found)) return found;
       await writer.record({ id: message.id, verdict: found, relay });
     }
@@ -260,7 +281,7 @@ export class Queue<L extends Load> {
   }
 
   /** Loads a claimed message, or returns the verdict on it if it cannot be read. */
-  async #ready(message: Message): Promise<L | Verdict> {
+  async #loaded(message: Message): Promise<L | Verdict> {
     try {
       return await this.#transport.load(message);
     } catch (error) {
@@ -273,9 +294,9 @@ export class Queue<L extends Load> {
    * message is not bound to the message before it, whose reply may not come.
    */
   #mayLookAhead(line: Line<L>, { state }: Peer, load: L): boolean {
-    const { urgentReady } = this.#agenda;
+    const { urgentReady } = this.#ready;
     return (
-      state === 'ok' && urgentReady === 0 && line.takesAhead(load) && this.#agenda.ready() > this.#connecting
+      state === 'ok' && urgentReady === 0 && line.takesAhead(load) && this.#ready.ready() > this.#connecting
     );
   }
 
@@ -283,7 +304,7 @@ export class Queue<L extends Load> {
   #judge(peer: Peer, { message }: L, outcome: Outcome | null, offer: Offer): Fate {
     if (outcome === null) return UNOFFERED;
     const { kind, suspect, reply, retryAfterMs } = outcome;
-    if (this.#isAbandoning && kind !== 'sent') {
+    if (this.#mode === 'closed' && kind !== 'sent') {
       this.#options.log.warn('send abandoned', { id: message.id, reply });
       return UNOFFERED;
     }
@@ -298,9 +319,9 @@ export class Queue<L extends Load> {
       const pauseMs = retryAfterMs > 0 ? peer.readyMs - this.#options.clock.bootMs() : 0;
       return { ...deferred, delayMs: pauseMs + deferred.delayMs };
     }
-    if (judgement === 'requeued') return { kind: 'requeued', reply };
+    if (judgement === 'unconfirmed') return { kind: judgement, reply };
     const isNews = suspect === 'either' || peer.isNews();
-    return { kind: 'behind', reply, isOutage: judgement === 'waits', isNews };
+    return { kind: 'requeued', reply, isOutage: judgement === 'waits', isNews };
   }
 
   async #conclude(line: Line<L>, peer: Peer, load: L, fate: Fate): Promise<void> {
@@ -308,15 +329,15 @@ export class Queue<L extends Load> {
     if (fate.kind === 'unoffered') {
       this.#putBack(load);
       await line.close();
-    } else if (fate.kind === 'behind') {
+    } else if (fate.kind === 'requeued') {
       this.#giveBack(load);
-      this.#agenda.putBehind(load.message, fate.isOutage);
+      this.#ready.requeue(load.message, fate.isOutage);
       if (fate.isNews) this.#options.log.info('put behind', { id, relay: peer.name, reply: fate.reply });
       if (!fate.isOutage) return;
       this.#missed();
       // The next try opens a new session: a person may have corrected our name or login.
       await line.close();
-    } else if (fate.kind === 'requeued') {
+    } else if (fate.kind === 'unconfirmed') {
       // Recorded as a deferral: its reply is all that a person has until the refusal is confirmed.
       const verdict = { kind: 'deferred', reply: fate.reply, delayMs: CONFIRM_MS } as const;
       await this.#options.writer.record({ id, verdict, relay: peer.name });
@@ -326,7 +347,7 @@ export class Queue<L extends Load> {
   /** The message was not tried: it is the next again. */
   #putBack(load: L): void {
     this.#giveBack(load);
-    this.#agenda.putBack(load.message);
+    this.#ready.putBack(load.message);
   }
 
   #giveBack({ message }: L): void {

@@ -3,7 +3,7 @@
  * (smtp-transport.ts); SMS, calls and pushes go by the cloud (cloud-transport.ts).
  */
 import type { Message } from '../message/message.js';
-import type { Peer } from './peer.js';
+import type { Peer, RefusalPauses } from './peer.js';
 
 /** A message that can be offered as it is. */
 export interface Load {
@@ -51,12 +51,6 @@ export interface Line<L extends Load> {
  * message, it cannot be known.
  */
 export type Suspect = 'message' | 'peer' | 'peer here' | 'device' | 'envelope' | 'unclear' | 'either';
-
-/** The first and the longest pause of a peer that refuses this device. */
-export interface RefusalPauses {
-  readonly firstMs: number;
-  readonly maxMs: number;
-}
 
 /** The result of an offer. */
 export interface Outcome {

@@ -5,7 +5,7 @@
  * `null`, and is confirmed before it is final (delivery.md). Pure.
  */
 import { HOUR_MS, MINUTE_MS } from '../../../base/limits.js';
-import type { RefusalPauses } from '../transport.js';
+import type { RefusalPauses } from '../peer.js';
 import type { Phase, Reply } from './reply.js';
 
 /** The part of this device's identity, or of its account, that the relay refuses. */
