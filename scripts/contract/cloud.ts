@@ -1,7 +1,6 @@
 /**
  * A minimal device that calls a cloud: it has no state, and passes every answer on unchanged.
  */
-
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { request as requestTls } from 'node:https';
@@ -41,6 +40,15 @@ export class Broken extends Error {}
 
 /** A point that cannot be judged; the message says why. */
 export class NotChecked extends Error {}
+
+/** One sentence of the contract, and its check. */
+export interface Point {
+  readonly name: string;
+  /** The harm if it does not hold. */
+  readonly why: string;
+  /** Throws Broken or NotChecked. */
+  check(cloud: Cloud): Promise<void>;
+}
 
 /** A device of the cloud, by its name and key. */
 export interface Credentials {

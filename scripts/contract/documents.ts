@@ -9,8 +9,8 @@ import {
   expectStatus,
   expectStrong,
   NotChecked,
+  type Point,
 } from './cloud.js';
-import type { Point } from './point.js';
 
 const entry = (n: number, more: object = {}) => ({
   uid: `0c0f3a3e-0000-4000-8000-00000000000${n}`,

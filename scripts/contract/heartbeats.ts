@@ -1,8 +1,7 @@
 /**
  * The points about heartbeats and keys.
  */
-import { Broken, expectObject, expectStatus, expectStrong, NotChecked } from './cloud.js';
-import type { Point } from './point.js';
+import { Broken, expectObject, expectStatus, expectStrong, NotChecked, type Point } from './cloud.js';
 
 // RFC 3339.
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;

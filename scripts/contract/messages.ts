@@ -11,8 +11,8 @@ import {
   expectService,
   expectStatus,
   NotChecked,
+  type Point,
 } from './cloud.js';
-import type { Point } from './point.js';
 
 const SMS = { type: 2, destination: '+12025550199', message: 'Fieldpost conformance: nothing to do' };
 

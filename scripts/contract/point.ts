@@ -1,19 +1,10 @@
 /**
  * The points of the contract, and the check of all of them.
  */
-import { Broken, type Cloud, NotChecked } from './cloud.js';
+import { Broken, type Cloud, NotChecked, type Point } from './cloud.js';
 import { DOCUMENT_POINTS } from './documents.js';
 import { HEARTBEAT_POINTS } from './heartbeats.js';
 import { MESSAGE_POINTS } from './messages.js';
-
-/** One sentence of the contract, and its check. */
-export interface Point {
-  readonly name: string;
-  /** The harm if it does not hold. */
-  readonly why: string;
-  /** Throws Broken or NotChecked. */
-  check(cloud: Cloud): Promise<void>;
-}
 
 /** The result of a point. */
 export interface Finding {
