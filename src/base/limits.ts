@@ -258,8 +258,6 @@ export const OUTBOX_DEVICE_SHARE = 1 / 100;
 export const OUTBOX_DEVICE_MIN = 10;
 /** A regional outage: news that come within this time may go together in a digest. */
 export const DIGEST_WINDOW_MS = MINUTE_MS;
-/** A digest is for news of more devices than this. It names this many of them. */
-export const DIGEST_DEVICES = 20;
 // The reference cloud on etcd (fleet.md).
 /** An instance that is gone for this long loses its roles. It renews its lease at each tick. */
 export const FLEET_LEASE_S = 10;

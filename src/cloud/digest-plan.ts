@@ -1,9 +1,10 @@
 /**
  * Decides what one person is told of the news of a closed batch.
  */
-import { DIGEST_DEVICES } from '../base/limits.js';
-import type { Direction } from './digest-phrases.js';
+
 import type { DeviceNews } from './news.js';
+import { DIGEST_DEVICES } from './texts/texts.js';
+import type { Direction } from './texts/words.js';
 
 /** One news for one person. */
 export interface PlannedNews {

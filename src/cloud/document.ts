@@ -8,7 +8,7 @@ import { isJsonObject, isShallow } from '../base/json.js';
 import { DESTINATION_NAME_CHARS_MAX, DOCUMENT_DEPTH_MAX } from '../base/limits.js';
 import { harmlessName, oneSpaced } from '../base/text.js';
 import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../mail/book/destination.js';
-import type { About } from './texts.js';
+import type { About } from './texts/texts.js';
 
 /** A document as a PUT brings it. */
 export interface Document {

@@ -9,7 +9,7 @@ import type { Entry } from '../mail/book/destination.js';
 import type { Address } from '../mail/message/address.js';
 import { invalidMessage, parseShortMessage } from '../mail/message/draft.js';
 import { type Draft, NO_ATTACHMENTS, type ShortContent, type ShortDraft } from '../mail/message/message.js';
-import type { Text } from './texts.js';
+import type { Text } from './texts/texts.js';
 
 /**
  * `device`: the device that sent the message, or that the notification is about; a digest has none. The webhook can use it

@@ -2,7 +2,7 @@
  * News that people must be told, and the batches in which they are told: what a store hands to teller.ts.
  */
 import { shapeOf } from '../base/json.js';
-import type { Happening } from './texts.js';
+import type { Happening } from './texts/texts.js';
 
 /** News with an id, drawn at random. */
 export type News = Happening & { readonly id: string };

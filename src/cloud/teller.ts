@@ -3,21 +3,19 @@
  * because its key says what it tells to whom.
  */
 
-import { DIGEST_DEVICES } from '../base/limits.js';
 import { Recent } from '../base/recent.js';
 import type { Log } from '../base/system/log.js';
 import { type Entry, targetOf } from '../mail/book/destination.js';
 import type { Draft } from '../mail/message/message.js';
 import type { KeyedContent, Store } from '../mail/store/store.js';
 import { planFor } from './digest-plan.js';
-import { digestOf } from './digests.js';
 import { aboutOf, entriesOf, personOf } from './document.js';
 import { notificationFor } from './drafts.js';
 import type { FleetDocuments } from './fleet-store.js';
 import { hashOf } from './hash.js';
 import type { DeviceNews, NewsBatch, Telling } from './news.js';
 import type { People } from './people.js';
-import { type About, type Text, type TextOptions, textOf } from './texts.js';
+import { type About, DIGEST_DEVICES, digestOf, type Text, type TextOptions, textOf } from './texts/texts.js';
 
 interface TellerOptions {
   /** The cloud's store, one message at a time. */

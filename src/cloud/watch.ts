@@ -22,7 +22,7 @@ import * as presence from './presence.js';
 import { restored, type Watched, writtenIn, writtenOf } from './presence-file.js';
 import { sightingOf } from './sighting.js';
 import { keptStatus, NO_STATUS } from './status.js';
-import type { Happening } from './texts.js';
+import type { Happening } from './texts/texts.js';
 
 interface WatchOptions {
   readonly disk: Disk;

@@ -1,8 +1,8 @@
 /** The text of a digest in each language, for mail, SMS, phone and push. */
 import t from 'tap';
 import { LANGS } from '../../src/base/langs.js';
-import { digestOf } from '../../src/cloud/digests.js';
-import { isOneSms } from '../../src/cloud/gsm.js';
+import { isOneSms } from '../../src/cloud/texts/sms.js';
+import { digestOf } from '../../src/cloud/texts/texts.js';
 
 const AT_MS = Date.UTC(2026, 10, 24, 9, 41);
 const OPTIONS = { timeZone: 'UTC', publicUrl: 'https://cloud.example/' };

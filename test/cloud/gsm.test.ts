@@ -1,6 +1,6 @@
 /** The alphabet of SMS: what is folded, and what one SMS holds. */
 import t from 'tap';
-import { folded, isOneSms } from '../../src/cloud/gsm.js';
+import { folded, isOneSms } from '../../src/cloud/texts/sms.js';
 
 t.test('letters outside of the alphabet get the spelling that people use', async (t) => {
   const spellings = {

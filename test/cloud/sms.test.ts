@@ -2,8 +2,8 @@
 import t from 'tap';
 import { LANGS } from '../../src/base/langs.js';
 import { DAY_MS, HOUR_MS } from '../../src/base/limits.js';
-import { smsOf } from '../../src/cloud/sms.js';
-import type { About, Happening } from '../../src/cloud/texts.js';
+import type { About, Happening } from '../../src/cloud/texts/texts.js';
+import { smsOf } from '../../src/cloud/texts/texts.js';
 
 const AT_MS = Date.UTC(2026, 10, 24, 9, 41);
 

@@ -2,8 +2,7 @@
 import t from 'tap';
 import { LANGS } from '../../src/base/langs.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import { momentIn, spanIn } from '../../src/cloud/spans.js';
-import { type Happening, type Text, textOf } from '../../src/cloud/texts.js';
+import { type Happening, momentIn, spanIn, type Text, textOf } from '../../src/cloud/texts/texts.js';
 
 const AT_MS = Date.UTC(2026, 10, 20, 9, 41);
 const UNITS = { day: DAY_MS, hour: HOUR_MS, minute: MINUTE_MS, second: SECOND_MS };

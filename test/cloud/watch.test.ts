@@ -11,7 +11,7 @@ import {
 import type { Sighting } from '../../src/cloud/fleet-store.js';
 import type { Said, Sent } from '../../src/cloud/presence.js';
 import { type DeviceStatus, NO_STATUS } from '../../src/cloud/status.js';
-import type { Happening } from '../../src/cloud/texts.js';
+import type { Happening } from '../../src/cloud/texts/texts.js';
 import { Watch } from '../../src/cloud/watch.js';
 import { readSealed, writeSealed } from '../../src/mail/store/sealed.js';
 import { FakeClock } from '../support/clock.js';

@@ -4,7 +4,7 @@
 
 import type { Log } from '../../base/system/log.js';
 import type { Presence } from '../presence.js';
-import type { Happening } from '../texts.js';
+import type { Happening } from '../texts/texts.js';
 import type { Op } from './etcd.js';
 import type { LastTold, Seen } from './seen.js';
 

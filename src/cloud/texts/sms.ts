@@ -1,5 +1,6 @@
 /**
- * The alphabet of SMS (GSM 03.38). One SMS has 160 septets of it, or 70 UTF-16 units as soon as one character is outside.
+ * The alphabet of SMS (GSM 03.38), and texts that are cut to one SMS: 160 septets of the alphabet, or 70 UTF-16 units as
+ * soon as one character is outside.
  */
 
 const SEPTETS_MAX = 160;
@@ -79,4 +80,37 @@ export function isOneSms(text: string): boolean {
 
 function isInAlphabet(character: string): boolean {
   return BASIC.has(character) || EXTENDED.has(character);
+}
+/** The most letters of a name in a list. */
+const LISTED_CHARS_MAX = 40;
+
+/** The SMS with as many of `names` as fit: `37 devices are offline: Pump 1, Pump 2 and 35 more.` */
+export function smsList(
+  head: string,
+  colon: string,
+  names: readonly string[],
+  more: (named: number) => string,
+): string {
+  const shown = names.map((name) => shortened(folded(name), LISTED_CHARS_MAX));
+  for (let named = shown.length; named > 0; named--) {
+    const text = folded(`${head}${colon}${shown.slice(0, named).join(', ')}${more(named)}.`);
+    if (isOneSms(text)) return text;
+  }
+  return folded(`${head}.`);
+}
+
+/** The longest beginning of `name` with which the text fits. */
+export function cutToFit(name: string, textWith: (name: string) => string): string {
+  const longest = [...name].length;
+  for (let chars = longest; chars > 0; chars--) {
+    const text = textWith(shortened(name, chars));
+    if (isOneSms(text)) return text;
+  }
+  return textWith('...');
+}
+
+/** The first `charsMax` characters, and three dots for the others. */
+function shortened(text: string, charsMax: number): string {
+  const characters = [...text];
+  return characters.length <= charsMax ? text : `${characters.slice(0, charsMax).join('').trimEnd()}...`;
 }
