@@ -44,11 +44,29 @@ export function factList(
   return html('dl', attributes, ...items);
 }
 
+/** A button; `label` is for screen readers, where the words alone do not tell which one it is. */
+export function button(words: string, click: () => void, label: string | null = null): HTMLButtonElement {
+  return html('button', { type: 'button', 'aria-label': label, click }, words);
+}
+
 /** The element of the document with this id. Throws if the document has none. */
 export function byId<Kind extends HTMLElement>(id: string): Kind {
   const found = document.getElementById(id);
   if (found === null) throw new Error(`The page has no #${id}`);
   return found as Kind;
+}
+
+/** Says something in #`id`. A screen reader reads out each change, so the same words change nothing. */
+export function say(id: string, words: string): void {
+  const place = byId(id);
+  if (place.textContent !== words) place.textContent = words;
+}
+
+/** One sentence about everything: in #headline, coloured, and in the title of the page, behind the `name`. */
+export function sayHeadline(name: string, mood: string, words: string): void {
+  say('headline', words);
+  byId('headline').className = mood;
+  document.title = `${mood === 'bad' || mood === 'uneasy' ? '! ' : ''}${name}: ${words}`;
 }
 
 /** What a place shows, as JSON: what has not changed is left alone, with its focus and its selection. */
@@ -62,12 +80,16 @@ export function show(place: Element, value: unknown, make: () => readonly Child[
   keepingFocus(place, () => place.replaceChildren(...make()));
 }
 
-/** Fills `place` with one element for each item; that of an unchanged item stays. `make` gets the one before it. */
+/**
+ * Fills `place` with one element for each item; that of an unchanged item stays. `make` gets the one before it. `empty`
+ * stands there without any item.
+ */
 export function showList<Item>(
   place: Element,
   items: readonly Item[],
   keyOf: (item: Item) => string,
   make: (item: Item, before: Element | undefined) => HTMLElement,
+  empty = '',
 ): void {
   const before = new Map([...place.children].map((child) => [(child as HTMLElement).dataset.key, child]));
   const wanted = items.map((item) => {
@@ -88,6 +110,7 @@ export function showList<Item>(
       if (place.children[index] !== child) place.insertBefore(child, place.children[index] ?? null);
     });
   });
+  if (items.length === 0 && empty !== '') place.replaceChildren(html('li', { class: 'soft' }, empty));
 }
 
 /** If `change` replaces the element with the focus, its successor gets it: the same kind of element with the same words. */

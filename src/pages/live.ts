@@ -1,17 +1,52 @@
 /**
- * Keeps a page fresh: asks every 2 s while somebody can see it, asks for a token where one is set, and says when the
- * service is gone.
+ * Keeps a page fresh: asks its service every 2 s while somebody can see the page, asks the person for a token where one is
+ * set, and says when the service is gone.
  */
 import { span } from '../base/sizes.js';
-import { type Ask, createAsk, Gone, Refusal } from './calls.js';
 import { byId } from './dom.js';
-import { clockTime } from './times.js';
+import { clockTime, type FieldFault } from './words.js';
 
 const REFRESH_MS = 2000;
+const ANSWER_MS = 10_000;
+
+/** The service has refused a call. The message is its own sentence. */
+export class Refusal extends Error {
+  readonly status: number;
+  readonly faults: readonly FieldFault[];
+
+  constructor(status: number, problem: { detail?: unknown; title?: unknown; errors?: unknown }) {
+    super(String(problem.detail ?? problem.title ?? `It answers ${status}`));
+    this.status = status;
+    this.faults = Array.isArray(problem.errors) ? problem.errors : [];
+  }
+}
+
+/** The service does not answer. */
+export class Gone extends Error {}
+
+interface CallOptions {
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** How long the answer may take. */
+  readonly withinMs?: number;
+}
+
+/** What the service answers; `body` is null without one. */
+export interface Answered {
+  // biome-ignore lint/suspicious/noExplicitAny: each caller knows what it has asked for
+  readonly body: any;
+  readonly etag: string | null;
+  readonly text: string;
+  /** The header Link. */
+  readonly link: string | null;
+}
+
+type Call = (method: string, path: string, options?: CallOptions) => Promise<Answered>;
 
 /** What the parts of a page need. */
 export interface Live {
-  readonly call: Ask;
+  /** Makes one call. Throws Refusal or Gone. */
+  readonly call: Call;
   /** Refreshes now. */
   refresh(): void;
   /** Does what a button says, shows `done` or why not, and refreshes. */
@@ -20,25 +55,21 @@ export interface Live {
   tell(words: string): void;
 }
 
-type Read = (call: Ask) => Promise<void>;
-
-interface FreshOptions {
-  readonly everyMs?: number;
-  /** What calls take where none is set. */
-  readonly token?: string;
-}
-
 /**
  * Calls `read` again and again. `service` is its name in a sentence. The page has #gone and #told, and #token if calls may
- * need one.
+ * need one; `otherToken` is what calls take where none is set.
  */
-export function keepFresh(service: string, read: Read, options: FreshOptions = {}): Live {
-  const { everyMs = REFRESH_MS } = options;
+export function keepFresh(
+  service: string,
+  read: () => Promise<void>,
+  everyMs = REFRESH_MS,
+  otherToken: string | null = null,
+): Live {
   const needsToken = 'token' in document.documentElement.dataset;
-  let token = needsToken ? null : (options.token ?? null);
+  let token = needsToken ? null : otherToken;
   let goneMs = 0;
   let isReading = false;
-  const call = createAsk(() => token);
+  const call = createCall(() => token);
   const gone = byId('gone');
   const asked = createTokenDialog((given) => {
     token = given;
@@ -49,7 +80,7 @@ export function keepFresh(service: string, read: Read, options: FreshOptions = {
     if (isReading || document.hidden || asked.isOpen()) return;
     isReading = true;
     try {
-      await read(call);
+      await read();
       goneMs = 0;
       gone.hidden = true;
     } catch (error) {
@@ -118,5 +149,37 @@ function createTokenDialog(take: (token: string) => void) {
       byId('token-fault').textContent = fault;
       dialog.showModal();
     },
+  };
+}
+
+/** `token` gives the token of the person, or null. */
+function createCall(token: () => string | null): Call {
+  return async (method, path, { body, headers, withinMs = ANSWER_MS } = {}) => {
+    const key = token();
+    let response: Response;
+    let text: string;
+    try {
+      response = await fetch(path, {
+        method,
+        // The browser asks with the ETag that it knows.
+        cache: 'no-cache',
+        credentials: 'omit',
+        signal: AbortSignal.timeout(withinMs),
+        headers: {
+          ...(key !== null && { Authorization: `Bearer ${key}` }),
+          ...(body !== undefined && { 'Content-Type': 'application/json' }),
+          ...headers,
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      });
+      text = await response.text();
+    } catch (error) {
+      throw new Gone(String(error));
+    }
+    const isJson = /^application\/(?:problem\+)?json/.test(response.headers.get('content-type') ?? '');
+    const answer = isJson ? JSON.parse(text) : null;
+    if (!response.ok) throw new Refusal(response.status, answer ?? {});
+    const of = (name: string) => response.headers.get(name);
+    return { body: answer, etag: of('etag'), text, link: of('link') };
   };
 }

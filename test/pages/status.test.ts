@@ -1,9 +1,7 @@
 import t from 'tap';
 import { DAY_MS, HOUR_MS } from '../../src/base/limits.js';
-import { faultOf } from '../../src/pages/faults.js';
-import { pointsOf, SAMPLES_MAX, type Sample, withSample } from '../../src/pages/status/samples.js';
-import { barsOf } from '../../src/pages/status/timeline.js';
-import { clockTime, exactTime } from '../../src/pages/times.js';
+import { barsOf, pointsOf, SAMPLES_MAX, type Sample, withSample } from '../../src/pages/status/graphs.js';
+import { clockTime, exactTime, faultOf } from '../../src/pages/words.js';
 
 const NOW_MS = Date.parse('2026-11-20T12:00:00Z');
 const isoAt = (ms: number) => new Date(ms).toISOString();

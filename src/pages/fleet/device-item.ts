@@ -2,12 +2,13 @@
  * One device of the list: it opens to whom the cloud would tell.
  */
 import { oneLine } from '../../base/text.js';
-import { type Answered, Refusal } from '../calls.js';
-import { factList, html, show } from '../dom.js';
-import { type Live, wordsOf } from '../live.js';
-import { clockTime, exactTime } from '../times.js';
-import { TYPES } from '../types.js';
+import { button, factList, html, show } from '../dom.js';
+import { type Live, Refusal, wordsOf } from '../live.js';
+import { clockTime, exactTime, TYPES } from '../words.js';
 import { type FleetDevice, peopleIn, STATE_WORDS, troubleOf } from './devices.js';
+
+/** Without a value it is not shown. */
+type Fact = readonly [name: string, value: string | null];
 
 const MOODS: Readonly<Record<string, string>> = { online: 'good', offline: 'bad' };
 
@@ -58,9 +59,9 @@ export async function fillDevice(
   newKey: (id: string) => void,
 ): Promise<void> {
   const { id, lastHeartbeat, since } = device;
-  const facts: readonly (readonly [string, string])[] = [
+  const facts: readonly Fact[] = [
     ['Last heartbeat', lastHeartbeat === null ? 'not known' : exactTime(lastHeartbeat)],
-    ...(since ? ([[`${device.state} since`, exactTime(since)]] as const) : []),
+    [`${device.state} since`, since ? exactTime(since) : null],
     ...reported(device),
   ];
   const document = device.destinations === null ? NONE : await documentOf(id, live);
@@ -70,30 +71,20 @@ export async function fillDevice(
     html(
       'div',
       { class: 'buttons' },
-      html(
-        'button',
-        { type: 'button', 'aria-label': `Remove ${id}`, click: () => remove(id, live) },
-        'Remove',
-      ),
-      html(
-        'button',
-        { type: 'button', 'aria-label': `New key for ${id}`, click: () => newKey(id) },
-        'New key',
-      ),
+      button('Remove', () => remove(id, live), `Remove ${id}`),
+      button('New key', () => newKey(id), `New key for ${id}`),
     ),
   ]);
 }
 
 /** What it said of itself with its last heartbeat. */
-function reported({ version, queue, relay, link }: FleetDevice): (readonly [string, string])[] {
-  const depth = queue && `${queue.queued} queued, ${queue.deferred} deferred, ${queue.failed} failed`;
-  const facts = [
-    ['Version', version],
-    ['Messages', depth],
-    ['Relay', relay],
-    ['Link before that', link],
-  ] as const;
-  return facts.flatMap(([name, value]) => (value === null ? [] : [[name, oneLine(value)] as const]));
+function reported({ version, queue, relay, link }: FleetDevice): Fact[] {
+  return [
+    ['Version', version && oneLine(version)],
+    ['Messages', queue && `${queue.queued} queued, ${queue.deferred} deferred, ${queue.failed} failed`],
+    ['Relay', relay && oneLine(relay)],
+    ['Link before that', link && oneLine(link)],
+  ];
 }
 
 /** What was stored by the device; a text says why there is none. */
@@ -102,21 +93,19 @@ type DocumentShown = Readonly<Record<string, unknown>> | string;
 const NONE = 'It has sent no address book: nobody would be told.';
 
 async function documentOf(id: string, { call }: Live): Promise<DocumentShown> {
-  let answered: Answered;
   try {
-    answered = await call('GET', `/devices/${encodeURIComponent(id)}/destinations`);
+    return (await call('GET', `/devices/${encodeURIComponent(id)}/destinations`)).body;
   } catch (error) {
     if (!(error instanceof Refusal) || error.status === 401) throw error;
     return error.status === 404 ? NONE : wordsOf(error);
   }
-  return answered.body;
 }
 
-function aboutDocument(document: DocumentShown): (readonly [string, string])[] {
+function aboutDocument(document: DocumentShown): Fact[] {
   if (typeof document === 'string') return [];
-  return ['name', 'site', 'contact'].flatMap((member) => {
+  return ['name', 'site', 'contact'].map((member) => {
     const value = document[member];
-    return typeof value === 'string' && value !== '' ? [[member, oneLine(value)] as const] : [];
+    return [member, typeof value === 'string' && value !== '' ? oneLine(value) : null];
   });
 }
 

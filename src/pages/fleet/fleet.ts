@@ -1,31 +1,31 @@
 /**
- * The program of the operator's page (GET / of the reference cloud): lists the devices again and again.
+ * The program of the operator's page (GET / of the reference cloud): lists the devices again and again, saves them as CSV,
+ * and makes keys for them.
  */
 import { counted } from '../../base/sizes.js';
-import type { Ask } from '../calls.js';
-import { byId, html, showList } from '../dom.js';
-import { keepFresh } from '../live.js';
-import { saveCsv } from './csv.js';
+import { byId, html, say, sayHeadline, showList } from '../dom.js';
+import { type Answered, keepFresh, type Live } from '../live.js';
 import { deviceItem, fillDevice, shownOf } from './device-item.js';
 import {
   ATTENTION,
   countOf,
   DEVICE_STATES,
-  type FleetCounts,
   type FleetDevice,
   fleetHeadline,
   queryFor,
+  settingsFor,
 } from './devices.js';
-import { createKeyDialog } from './key-dialog.js';
 
 /** The list of very many devices is long. */
 const REFRESH_MS = 5000;
 /** So many devices are shown at first, and so many more each time. */
 const SHOWN = 100;
+/** The answer of a page of CSV may take this long, and so may the browser to save the file. */
+const PAGE_MS = 60_000;
 
 function main(): void {
   // Without a keys file any key opens every call, but there must be one.
-  const live = keepFresh('the cloud', read, { everyMs: REFRESH_MS, token: 'any' });
+  const live = keepFresh('the cloud', read, REFRESH_MS, 'any');
   const newKey = createKeyDialog(live);
   const search = byId<HTMLInputElement>('search');
   const state = byId<HTMLSelectElement>('state');
@@ -35,15 +35,15 @@ function main(): void {
   offerStates(state);
   const wish = () => JSON.stringify([search.value, state.value, limit]);
 
-  async function read(ask: Ask): Promise<void> {
+  async function read(): Promise<void> {
     let answered: string;
     // Somebody may type meanwhile.
     do {
       answered = wish();
-      const { body } = await ask('GET', `/devices?${queryFor(search.value, state.value, limit)}`);
+      const { body } = await live.call('GET', `/devices?${queryFor(search.value, state.value, limit)}`);
       if (answered !== wish()) continue;
       devices = body.devices;
-      showHeadline(body.counts, body.refused);
+      sayHeadline('Devices', ...fleetHeadline(body.counts, body.refused));
       showDevices(body.total, countOf(body.counts));
       await fillOpen();
     } while (answered !== wish());
@@ -57,7 +57,7 @@ function main(): void {
       (device, before) => deviceItem(device, before, () => void fillOpen().catch(() => live.refresh())),
     );
     more.hidden = total <= devices.length;
-    showCount(devices.length, total, all);
+    say('shown', devices.length === all ? '' : `${devices.length} of ${counted(total, 'device')} shown`);
   }
 
   /** Asks for whom the cloud would tell about each open device. */
@@ -76,10 +76,8 @@ function main(): void {
   search.addEventListener('input', () => showUpTo(SHOWN));
   state.addEventListener('change', () => showUpTo(SHOWN));
   more.addEventListener('click', () => showUpTo(limit + SHOWN));
-  byId('csv').addEventListener(
-    'click',
-    () => void live.act(() => saveCsv(live.call), 'devices.csv is saved.'),
-  );
+  const save = () => void live.act(() => saveCsv(live), 'devices.csv is saved.');
+  byId('csv').addEventListener('click', save);
 }
 
 function offerStates(select: HTMLSelectElement): void {
@@ -90,20 +88,58 @@ function offerStates(select: HTMLSelectElement): void {
   );
 }
 
-/** Shows how many of the devices are in the list, unless all are. */
-function showCount(shown: number, wanted: number, all: number): void {
-  const words = shown === all ? '' : `${shown} of ${counted(wanted, 'device')} shown`;
-  const line = byId('shown');
-  // A screen reader reads out each change.
-  if (line.textContent !== words) line.textContent = words;
+/** Asks for all pages, and gives the browser one file to save. */
+async function saveCsv({ call }: Live): Promise<void> {
+  const texts: string[] = [];
+  let query: string | null = '?format=csv';
+  while (query !== null) {
+    const { text, link }: Answered = await call('GET', `/devices${query}`, { withinMs: PAGE_MS });
+    // Each page begins with the names of the columns.
+    texts.push(texts.length === 0 ? text : text.slice(text.indexOf('\n') + 1));
+    query = /^<(\?[^>]*)>; rel="next"$/.exec(link ?? '')?.[1] ?? null;
+  }
+  const href = URL.createObjectURL(new Blob(texts, { type: 'text/csv' }));
+  html('a', { href, download: 'devices.csv' }).click();
+  setTimeout(() => URL.revokeObjectURL(href), PAGE_MS);
 }
 
-function showHeadline(counts: FleetCounts, refused: number): void {
-  const [mood, words] = fleetHeadline(counts, refused);
-  const line = byId('headline');
-  if (line.textContent !== words) line.textContent = words;
-  line.className = mood;
-  document.title = `${mood === 'bad' || mood === 'uneasy' ? '! ' : ''}Devices: ${words}`;
+/** A function that makes a key for a device; the page has #key and the form #add. */
+function createKeyDialog(live: Live): (id: string) => void {
+  const dialog = byId<HTMLDialogElement>('key');
+  const key = byId('key-text');
+  const copied = byId('key-copied');
+
+  async function make(id: string): Promise<void> {
+    const { body } = await live.call('POST', `/devices/${encodeURIComponent(id)}/key`);
+    key.textContent = body.key;
+    copied.textContent = '';
+    byId('key-device').textContent = id;
+    byId('key-settings').textContent = settingsFor(location.origin + location.pathname, id);
+    dialog.showModal();
+  }
+
+  const newKey = (id: string) => void live.act(() => make(id), `${id} has a new key.`);
+  byId('key-copy').addEventListener('click', async () => {
+    try {
+      await navigator.clipboard.writeText(key.textContent ?? '');
+      copied.textContent = 'The key is copied.';
+    } catch {
+      // A browser allows it only over TLS or on this machine.
+      getSelection()?.selectAllChildren(key);
+      copied.textContent = 'The key is selected: copy it with Ctrl+C.';
+    }
+  });
+  byId('key-close').addEventListener('click', () => dialog.close());
+  dialog.addEventListener('close', () => {
+    key.textContent = '';
+  });
+  byId<HTMLFormElement>('add').addEventListener('submit', (event) => {
+    event.preventDefault();
+    const input = byId<HTMLInputElement>('add-id');
+    newKey(input.value.trim());
+    input.value = '';
+  });
+  return newKey;
 }
 
 main();

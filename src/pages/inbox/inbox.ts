@@ -3,11 +3,9 @@
  * open message.
  */
 import { bytesInWords, counted } from '../../base/sizes.js';
-import type { Ask } from '../calls.js';
-import { byId, html, showList } from '../dom.js';
+import { byId, html, say, showList } from '../dom.js';
 import { keepFresh } from '../live.js';
-import { clockTime } from '../times.js';
-import { TYPES } from '../types.js';
+import { clockTime, TYPES } from '../words.js';
 import { found, type InboxLine, nameIn, Unopened } from './find.js';
 import { createReader } from './reader.js';
 
@@ -24,8 +22,8 @@ function main(): void {
   let lines: readonly InboxLine[] = [];
   let limit = LINES;
 
-  async function read(ask: Ask): Promise<void> {
-    lines = (await ask('GET', '/messages')).body.messages;
+  async function read(): Promise<void> {
+    lines = (await live.call('GET', '/messages')).body.messages;
     unread.update(lines.map(({ id }) => id));
     await open(false);
   }
@@ -36,11 +34,8 @@ function main(): void {
     unread.opened(id);
     document.body.classList.toggle('reading', id !== '');
     show(id);
-    await reader.open(
-      id,
-      lines.some((line) => line.id === id),
-      isAsked,
-    );
+    const isThere = lines.some((line) => line.id === id);
+    await reader.open(id, isThere, isAsked);
   }
 
   function show(open: string): void {
@@ -76,10 +71,7 @@ function showCounts(all: number, fresh: number, wanted: number): void {
   const empty = byId('empty');
   empty.hidden = wanted > 0;
   empty.textContent = all === 0 ? 'Nothing has arrived yet.' : 'No message has these words.';
-  const words = counted(all, 'message') + (fresh === 0 ? '' : `, ${fresh} new`);
-  const count = byId('count');
-  // A screen reader reads out each change.
-  if (count.textContent !== words) count.textContent = words;
+  say('count', counted(all, 'message') + (fresh === 0 ? '' : `, ${fresh} new`));
   document.title = fresh === 0 ? 'Inbox' : `(${fresh}) Inbox`;
   byId('clear').hidden = all === 0;
 }

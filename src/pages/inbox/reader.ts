@@ -1,13 +1,11 @@
 /**
- * The open message: who, to whom, when, its files, and its views (HTML, text, headers).
+ * The open message: who, to whom, when, its files, and its views (HTML, text, headers), of which a tab shows one.
  */
 import { bytesInWords } from '../../base/sizes.js';
-import { Refusal } from '../calls.js';
-import { byId, factList, html } from '../dom.js';
-import { type Live, wordsOf } from '../live.js';
-import { exactTime } from '../times.js';
+import { button, byId, factList, html } from '../dom.js';
+import { type Live, Refusal, wordsOf } from '../live.js';
+import { exactTime } from '../words.js';
 import type { InboxLine } from './find.js';
-import { tabsOf, type View } from './tabs.js';
 
 /** A message as the inbox tells it. */
 interface Message extends InboxLine {
@@ -46,8 +44,7 @@ export function createReader(live: Live) {
       const message: Message = body;
       heading.textContent = message.subject || 'no subject';
       byId('hint').hidden = true;
-      const views = viewsOf(message);
-      const tabs = tabsOf(views, preferred, (name) => {
+      const tabs = tabsOf(viewsOf(message), preferred, (name) => {
         preferred = name;
       });
       place.replaceChildren(backButton(), factsOf(message), buttonsOf(message, live), ...tabs);
@@ -79,20 +76,21 @@ export function createReader(live: Live) {
 }
 
 function backButton(): HTMLElement {
-  const back = () => {
+  const back = button('Back to the list', () => {
     const link = document.querySelector<HTMLElement>('[aria-current]');
     location.hash = '';
     document.body.classList.remove('reading');
     (link ?? byId('search')).focus();
-  };
-  return html('button', { type: 'button', id: 'back', click: back }, 'Back to the list');
+  });
+  back.id = 'back';
+  return back;
 }
 
 function factsOf({ id, type, from, to, at, bytes, headers, envelope, files }: Message): HTMLElement {
   const headerOf = (wanted: string) => headers.find(([name]) => name.toLowerCase() === wanted)?.[1] ?? '';
   const isMail = type === 1;
   const sent = envelope === null ? null : `${envelope.from || '<>'} → ${envelope.to.join(', ')}`;
-  const facts: readonly (readonly [string, string | HTMLElement | null])[] = [
+  return factList([
     ['From', isMail ? headerOf('from') || from || 'nobody' : null],
     ['To', (isMail && headerOf('to')) || to || null],
     ['Cc', (isMail && headerOf('cc')) || null],
@@ -100,8 +98,7 @@ function factsOf({ id, type, from, to, at, bytes, headers, envelope, files }: Me
     ['Came', at === null ? null : exactTime(at)],
     ['Size', bytesInWords(bytes)],
     ['Files', files.length === 0 ? null : filesOf(id, files)],
-  ];
-  return factList(facts);
+  ]);
 }
 
 function filesOf(id: string, files: Message['files']): HTMLElement {
@@ -126,7 +123,7 @@ function buttonsOf({ id, type, subject }: Message, live: Live): HTMLElement {
   return html(
     'div',
     { class: 'buttons' },
-    html('button', { type: 'button', click: remove }, 'Delete'),
+    button('Delete', remove),
     ...(type === 1
       ? [
           html('a', { href: source, target: '_blank', rel: 'noopener' }, 'Source'),
@@ -155,4 +152,69 @@ function viewsOf({ id, text, isCut, hasHtml, headers }: Message): View[] {
     ...(text !== null ? [{ name: 'Text', make: textView }] : []),
     { name: 'Headers', make: () => [headerList()] },
   ];
+}
+
+/** A view, which is made when it is shown first. */
+interface View {
+  readonly name: string;
+  make(): readonly Node[];
+}
+
+/** The tabs and the place of the view. The view named `preferred` is shown first, else the first one. */
+function tabsOf(
+  views: readonly View[],
+  preferred: string,
+  chosen: (name: string) => void,
+): readonly [HTMLElement, HTMLElement] {
+  const panel = html('div', { role: 'tabpanel', id: 'view', tabindex: 0 });
+  const tabs = views.map((view, index) =>
+    html(
+      'button',
+      {
+        type: 'button',
+        role: 'tab',
+        id: `tab-${index}`,
+        'aria-controls': 'view',
+        click: () => choose(index),
+      },
+      view.name,
+    ),
+  );
+
+  function show(index: number): void {
+    tabs.forEach((tab, at) => {
+      tab.setAttribute('aria-selected', String(at === index));
+      tab.tabIndex = at === index ? 0 : -1;
+    });
+    panel.setAttribute('aria-labelledby', `tab-${index}`);
+    panel.replaceChildren(...(views[index]?.make() ?? []));
+  }
+
+  function choose(index: number): void {
+    chosen(views[index]?.name ?? '');
+    show(index);
+    tabs[index]?.focus();
+  }
+
+  const move = (event: Event) => {
+    const { key } = event as KeyboardEvent;
+    const at = tabs.findIndex((tab) => tab.tabIndex === 0);
+    const last = tabs.length - 1;
+    const to = {
+      ArrowLeft: at === 0 ? last : at - 1,
+      ArrowRight: at === last ? 0 : at + 1,
+      Home: 0,
+      End: last,
+    }[key];
+    if (to === undefined) return;
+    event.preventDefault();
+    choose(to);
+  };
+  show(
+    Math.max(
+      0,
+      views.findIndex(({ name }) => name === preferred),
+    ),
+  );
+  return [html('div', { role: 'tablist', 'aria-label': 'Views', keydown: move }, ...tabs), panel];
 }

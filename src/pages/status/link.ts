@@ -3,8 +3,8 @@
  */
 import { span } from '../../base/sizes.js';
 import { byId, html, show, svg } from '../dom.js';
-import { exactTime } from '../times.js';
-import { type Bar, barsOf, type PastState, type PresentState } from './timeline.js';
+import { exactTime } from '../words.js';
+import { type Bar, barsOf, type PastState, type PresentState } from './graphs.js';
 
 const WIDTH = 1000;
 const HEIGHT = 60;

@@ -1,14 +1,12 @@
 /**
- * The messages, newest first: a filter, pages, and for each what became of it and what can be done.
+ * The messages, newest first: a filter, pages, for each what became of it and what can be done; and the test mail.
  */
 
 import { bytesInWords, counted } from '../../base/sizes.js';
 import { STATUSES } from '../../base/views.js';
-import type { Ask } from '../calls.js';
-import { byId, factList, html, showList } from '../dom.js';
-import type { Live } from '../live.js';
-import { clockTime, exactTime } from '../times.js';
-import { TYPES } from '../types.js';
+import { button, byId, factList, html, showList } from '../dom.js';
+import { type Live, wordsOf } from '../live.js';
+import { clockTime, exactTime, TYPES } from '../words.js';
 
 /** A message, as the API tells it. A daemon of another version may leave out members. */
 interface Shown {
@@ -35,6 +33,9 @@ interface Page {
 
 const PATH = '/api/internal/messages';
 const PER_PAGE = 20;
+/** About a test mail the daemon answers when it is final, or after this long. */
+const WAIT_S = 20;
+const ANSWER_MS = 40_000;
 const MOODS: Readonly<Record<string, string>> = {
   sent: 'good',
   deferred: 'uneasy',
@@ -57,24 +58,18 @@ export function createMessages(live: Live) {
   newest.addEventListener('click', () => goTo(null));
   older.addEventListener('click', () => goTo(next));
   return {
-    async read(call: Ask): Promise<Page> {
+    async read(): Promise<Page> {
       const query = new URLSearchParams({ limit: String(PER_PAGE) });
       if (filter.value !== '') query.set('status', filter.value);
       if (after !== null) query.set('after', after);
-      return (await call('GET', `${PATH}?${query}`)).body;
+      return (await live.call('GET', `${PATH}?${query}`)).body;
     },
     show(page: Page) {
       next = page.next;
       newest.hidden = after === null;
       older.hidden = next === null;
-      const list = byId('messages');
-      showList(
-        list,
-        page.messages,
-        ({ id }) => id,
-        (message, before) => itemOf(message, before, live),
-      );
-      if (page.messages.length === 0) list.replaceChildren(html('li', { class: 'soft' }, 'None.'));
+      const item = (message: Shown, before: Element | undefined) => itemOf(message, before, live);
+      showList(byId('messages'), page.messages, ({ id }) => id, item, 'None.');
     },
   };
 }
@@ -106,7 +101,7 @@ function itemOf(message: Shown, before: Element | undefined, live: Live): HTMLEl
 function detailsOf(message: Shown): HTMLElement {
   const { id, type, size, acceptedAt, sentAt, attempts, lastReply, nextAttemptAt, attachments } = message;
   const files = attachments.map((file) => `${file.name} (${bytesInWords(file.size)})`).join(', ');
-  const facts: readonly (readonly [string, string | null])[] = [
+  return factList([
     ['Id', id],
     ['Kind', `${TYPES[type - 1] ?? type}${size === undefined ? '' : `, ${bytesInWords(size)}`}`],
     ['Accepted', exactTime(acceptedAt)],
@@ -115,8 +110,7 @@ function detailsOf(message: Shown): HTMLElement {
     ['Last answer', lastReply],
     ['Next attempt', nextAttemptAt && exactTime(nextAttemptAt)],
     ['Files', files || null],
-  ];
-  return factList(facts);
+  ]);
 }
 
 function buttonsOf({ id, status, final }: Shown, { call, act }: Live): HTMLElement {
@@ -124,20 +118,58 @@ function buttonsOf({ id, status, final }: Shown, { call, act }: Live): HTMLEleme
   const remove = (question: string, done: string) => () => {
     if (confirm(question)) void act(() => call('DELETE', `${PATH}/${id}`), done);
   };
-  const button = (words: string, click: () => void) => html('button', { type: 'button', click }, words);
-  const buttons = [
+  const cancel = remove('Cancel this message? It will not be sent.', `${id} is cancelled.`);
+  const clear = remove('Delete the content for good?', `The content of ${id} is deleted.`);
+  return html(
+    'div',
+    { class: 'buttons' },
     ...(!final || status === 'failed' ? [button('Retry now', retry)] : []),
-    ...(!final
-      ? [button('Cancel it', remove('Cancel this message? It will not be sent.', `${id} is cancelled.`))]
-      : []),
-    ...(status === 'failed'
-      ? [
-          button(
-            'Delete its content',
-            remove('Delete the content for good?', `The content of ${id} is deleted.`),
-          ),
-        ]
-      : []),
-  ];
-  return html('div', { class: 'buttons' }, ...buttons);
+    ...(!final ? [button('Cancel it', cancel)] : []),
+    ...(status === 'failed' ? [button('Delete its content', clear)] : []),
+  );
+}
+
+/** The part of the page that sends a test mail. */
+export function createTrial({ call, refresh }: Live): void {
+  const form = byId<HTMLFormElement>('trial');
+  const steps = byId('trial-steps');
+  const step = (words: string, mood = '') =>
+    steps.append(html('li', { class: mood }, `${exactTime(new Date().toISOString())}: ${words}`));
+  /** Each test has a number: a new one ends the report on the one before. */
+  let latest = 0;
+
+  async function follow(to: string): Promise<void> {
+    const test = ++latest;
+    steps.replaceChildren();
+    const body = [
+      {
+        type: 1,
+        destination: to,
+        subject: 'Test from Fieldpost',
+        plain: 'This is a test mail. Somebody has asked for it on the status page of this device.',
+      },
+    ];
+    const accepted = (await call('POST', PATH, { body })).body[0];
+    step(`accepted as ${accepted.id}`);
+    refresh();
+    for (let told = ''; test === latest; ) {
+      const { body: message } = await call('GET', `${PATH}/${accepted.id}?wait=${WAIT_S}`, {
+        withinMs: ANSWER_MS,
+      });
+      const words = `${message.status}${message.lastReply ? `: ${message.lastReply}` : ''}`;
+      if (words !== told) step(words, message.status === 'sent' ? 'good' : 'uneasy');
+      told = words;
+      refresh();
+      if (message.final) return;
+    }
+  }
+
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    try {
+      await follow(String(new FormData(form).get('to')));
+    } catch (error) {
+      step(wordsOf(error), 'bad');
+    }
+  });
 }

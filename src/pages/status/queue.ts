@@ -1,11 +1,12 @@
 /**
- * The queue: how deep it was since the page was opened, and the buttons that stop and start delivery.
+ * The queue: how deep it was since the page was opened, how much of its room is used, and the buttons that stop and start
+ * delivery.
  */
-import { counted, span } from '../../base/sizes.js';
+import { bytesInWords, counted, span } from '../../base/sizes.js';
 import type { DaemonState } from '../../base/state-lines.js';
-import { byId, html, show, svg } from '../dom.js';
+import { button, byId, html, show, svg } from '../dom.js';
 import type { Live } from '../live.js';
-import { pointsOf, type Sample, withSample } from './samples.js';
+import { pointsOf, type Sample, withSample } from './graphs.js';
 
 const BOX = { width: 300, height: 40 };
 
@@ -14,28 +15,23 @@ export function createQueue({ call, act }: Live) {
   let samples: readonly Sample[] = [];
   const control = (verb: string, done: string) => () =>
     void act(() => call('POST', `/api/internal/queue/${verb}`), done);
-  const button = (words: string, verb: string, done: string) =>
-    html('button', { type: 'button', click: control(verb, done) }, words);
   return {
     show(queue: DaemonState['queue'], nowMs: number) {
       if (queue === undefined) return;
       const waiting = queue.queued + queue.sending + queue.deferred;
       samples = withSample(samples, { atMs: nowMs, waiting, oldestMs: queue.oldestAgeMs });
+      const inMessages = (value: number) => counted(value, 'message');
       byId('graph').replaceChildren(
-        graph(
-          samples,
-          'Waiting',
-          (one) => one.waiting,
-          (value) => counted(value, 'message'),
-        ),
+        graph(samples, 'Waiting', (one) => one.waiting, inMessages),
         graph(samples, 'Age of the oldest', (one) => one.oldestMs, span),
       );
       show(byId('queue-buttons'), queue.held, () => [
-        button('Send all now', 'flush', 'Everything is due now.'),
+        button('Send all now', control('flush', 'Everything is due now.')),
         queue.held
-          ? button('Release delivery', 'release', 'Delivery goes on.')
-          : button('Hold delivery', 'hold', 'Delivery is on hold, also after a restart.'),
+          ? button('Release delivery', control('release', 'Delivery goes on.'))
+          : button('Hold delivery', control('hold', 'Delivery is on hold, also after a restart.')),
       ]);
+      showMeters(queue);
     },
   };
 }
@@ -65,4 +61,30 @@ function graph(
     ),
     html('figcaption', { class: 'soft' }, words),
   );
+}
+
+/** Shows how much is used: of messages, of the disk budget, of memory. */
+function showMeters({ used, limits }: NonNullable<DaemonState['queue']>): void {
+  show(byId('meters'), [used, limits], () => {
+    if (used === undefined || limits === undefined) return [];
+    return [
+      meter('Messages', used.messages, limits.messages, String),
+      meter('Space on disk', used.bytes, limits.bytes, bytesInWords),
+      ...(limits.memoryBytes === null
+        ? []
+        : [meter('Memory', used.memoryBytes, limits.memoryBytes, bytesInWords)]),
+    ];
+  });
+}
+
+function meter(name: string, used: number, limit: number, inWords: (value: number) => string): Element {
+  const bar = html('meter', {
+    min: 0,
+    max: limit,
+    value: used,
+    low: limit * 0.75,
+    high: limit * 0.95,
+    optimum: 0,
+  });
+  return html('label', {}, `${name}: ${inWords(used)} of ${inWords(limit)} used`, bar);
 }

@@ -4,16 +4,13 @@
  */
 import { span } from '../../base/sizes.js';
 import { type DaemonState, headline, stateLines } from '../../base/state-lines.js';
-import type { Ask } from '../calls.js';
-import { byId, html, show } from '../dom.js';
+import { byId, html, sayHeadline, show } from '../dom.js';
 import { keepFresh } from '../live.js';
-import { clockTime } from '../times.js';
+import { clockTime } from '../words.js';
 import { createBook } from './book.js';
 import { createLink } from './link.js';
-import { createMessages } from './messages.js';
+import { createMessages, createTrial } from './messages.js';
 import { createQueue } from './queue.js';
-import { createStorage } from './storage.js';
-import { createTrial } from './trial.js';
 
 /** Which lines of the state stand in which part of the page. */
 const LINES: Readonly<Record<string, readonly string[]>> = {
@@ -26,33 +23,23 @@ const LINES: Readonly<Record<string, readonly string[]>> = {
 function main(): void {
   const live = keepFresh('the daemon', read);
   const [messages, book, queue] = [createMessages(live), createBook(live), createQueue(live)];
-  const [link, storage] = [createLink(), createStorage()];
+  const link = createLink();
   const showVersion = createVersion();
   createTrial(live);
 
-  async function read(ask: Ask): Promise<void> {
+  async function read(): Promise<void> {
     // Alone: a wrong token is refused once.
-    const { body } = await ask('GET', '/api/internal/state');
-    const [page, entries] = await Promise.all([messages.read(ask), book.read(ask)]);
-    const state: DaemonState = body;
+    const state: DaemonState = (await live.call('GET', '/api/internal/state')).body;
+    const [page, entries] = await Promise.all([messages.read(), book.read()]);
     const nowMs = Date.now();
     showVersion(state);
-    showHeadline(state, nowMs);
+    sayHeadline('Fieldpost', ...(headline(state, (iso) => clockTime(iso, nowMs)) ?? (['good', ''] as const)));
     showLines(state, nowMs);
     link.show(state.link, nowMs);
     queue.show(state.queue, nowMs);
-    storage.show(state);
     messages.show(page);
     book.show(entries);
   }
-}
-
-function showHeadline(state: DaemonState, nowMs: number): void {
-  const [mood, words] = headline(state, (iso) => clockTime(iso, nowMs)) ?? ['good', ''];
-  const line = byId('headline');
-  show(line, words, () => [words]);
-  line.className = mood;
-  document.title = `${mood === 'good' ? '' : '! '}Fieldpost: ${words}`;
 }
 
 function showLines(state: DaemonState, nowMs: number): void {

@@ -1,7 +1,10 @@
 /**
- * Points in time for the reader of a page, in the time zone of the browser. Pure.
+ * Words of the pages: times, in the time zone of the browser, kinds of messages, and faults of fields. Pure.
  */
 import { DAY_MS } from '../base/limits.js';
+
+/** The names of the types 1 to 4 of messages and destinations. */
+export const TYPES = ['Email', 'SMS', 'Phone call', 'Push message'];
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
@@ -26,4 +29,18 @@ export function exactTime(iso: string): string {
 
 function two(value: number): string {
   return String(value).padStart(2, '0');
+}
+
+/** A fault of one field, as a problem of the API names it. */
+export interface FieldFault {
+  readonly pointer: string;
+  readonly detail: string;
+}
+
+/** The words of the fault of the field `name`; empty without one. A pointer may name a member within the field. */
+export function faultOf(name: string, faults: readonly FieldFault[]): string {
+  return faults
+    .filter(({ pointer }) => pointer === name || pointer === `/${name}` || pointer.startsWith(`/${name}/`))
+    .map(({ detail }) => detail)
+    .join('; ');
 }
