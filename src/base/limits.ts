@@ -91,23 +91,12 @@ export const BLOCK_BYTES = 4 * KIB;
 
 // The address book (local-api §2, cloud.md).
 export const DESTINATION_NAME_CHARS_MAX = 200;
-/** Destinations that clients may add. A document with this many is below CLOUD_DOCUMENT_BYTES_MAX. */
-export const DESTINATIONS_MAX = 500;
-/** Removed entries whose id is kept, in case they return. */
-export const REMOVED_IDS_MAX = 1000;
-/** After damage the last id is unknown: this many ids are skipped. */
-export const ID_GAP = 1000;
-/** Documents sent to the cloud whose arrival is unknown. */
-export const SYNC_ATTEMPTS_MAX = 8;
 /** Debounce: the book is sent to the cloud after this long without an edit, */
 export const SYNC_QUIET_MS = SECOND_MS;
 /** or this long after the first edit, whichever is sooner. */
 export const SYNC_EDITS_MS_MAX = 10 * SECOND_MS;
 /** 412 answers in a row before the sync backs off. */
 export const SYNC_TRIES_MAX = 3;
-/** A mark in the cloud's document with a longer text or a higher counter is ignored. */
-export const MARK_TEXT_CHARS_MAX = 64;
-export const MARK_COUNTER_MAX = 2 ** 48;
 /** A cloud gets a new document after it has said for this long, with the link online, that it has none. */
 export const SYNC_ABSENT_MS = 10 * MINUTE_MS;
 /** Levels of nesting in the cloud's document. */

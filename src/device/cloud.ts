@@ -10,6 +10,7 @@ import type { ShortWay } from '../mail/delivery/cloud-transport.js';
 import type { Delivery } from '../mail/delivery/delivery.js';
 import type { Store } from '../mail/store/store.js';
 import type { System } from '../mail/system.js';
+import type { AddressBook } from './book/address-book.js';
 import type { Link } from './link/link.js';
 import type { Sync } from './link/sync.js';
 
@@ -30,6 +31,7 @@ export async function openCloud(
   cloud: CloudConfig,
   system: System,
   store: Store,
+  book: AddressBook,
 ): Promise<CloudSide> {
   const [{ openHttps }, { CloudClient }, { Link }, { Sync }] = await Promise.all([
     import('../base/system/https.js'),
@@ -56,7 +58,7 @@ export async function openCloud(
     ...system,
   });
   const sync = new Sync({
-    book: store.book,
+    book,
     cloud: `${cloud.url}/devices/${cloud.deviceId}`,
     client,
     config,

@@ -25,6 +25,7 @@ import type { Store } from '../mail/store/store.js';
 import { storeOptions } from '../mail/store-options.js';
 import { namesOf, type System } from '../mail/system.js';
 import { createApi } from './api/server.js';
+import { AddressBook } from './book/address-book.js';
 import { type CloudSide, linkView, openCloud } from './cloud.js';
 import { openSmtp } from './smtp.js';
 import { type Doing, statusLine } from './status-line.js';
@@ -82,7 +83,8 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
 /** Builds each part from those before it. */
 async function build(live: Config, system: System, store: Store): Promise<Parts> {
   const { clock, log, version } = system;
-  const cloud = live.cloud && (await openCloud(live, live.cloud, system, store));
+  const book = new AddressBook(store.book);
+  const cloud = live.cloud && (await openCloud(live, live.cloud, system, store, book));
   // Without a cloud, SMS, calls and pushes wait until they expire.
   const openTokens = tokenSources(system, live.stateDir);
   const short = cloud?.short ?? null;
@@ -93,6 +95,7 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
   };
   const mailParts = {
     store,
+    book,
     settings: live,
     mailLimitBytes: () => delivery.rendering.limitBytes,
     mayBeFrom: (address: Address) => mayBeFrom(address, live, system.hostname),

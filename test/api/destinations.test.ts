@@ -49,7 +49,7 @@ test('a destination from its addition to its removal', async (t) => {
 
 test('entries of the cloud that are not understood are listed and removed', async (t) => {
   await using api = await startApi();
-  const { book } = api.store;
+  const { book } = api;
   const uid = '00000000-0000-4000-9000-000000000001';
   const jane = { ...JANE, uid };
   const strange = [
@@ -90,7 +90,7 @@ test('entries of the cloud that are not understood are listed and removed', asyn
 test('a document full of unknown entries is answered in part', async (t) => {
   await using api = await startApi();
   const document = Array.from({ length: 30_000 }, (_, n) => n);
-  await api.store.book.pull({ etag: '"1"', document });
+  await api.book.pull({ etag: '"1"', document });
   const listed = await call(api, 'GET', `${LIST}?hidden=true`);
   t.ok(listed.body.length <= MIB, `${listed.body.length} octets`);
   t.ok(listed.json.length > 10_000);

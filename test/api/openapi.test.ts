@@ -179,7 +179,7 @@ test('the answers are those that the document describes', async (t) => {
   for (const what of ['hold', 'release']) {
     // A thin volume: behind it nothing is free, not even for what lies in the journal already.
     api.disk.capacityBytes = 0;
-    await api.store.book.remove(1).catch(() => undefined);
+    await api.book.remove(1).catch(() => undefined);
     await call('POST', `/api/internal/queue/${what}`);
     await call('DELETE', one, { id: '1' });
     await call('DELETE', `${MESSAGES}/{id}`, { id: cancelled });

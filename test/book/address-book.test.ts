@@ -1,8 +1,7 @@
 import t from 'tap';
 import { FieldpostError } from '../../src/base/errors.js';
-import { DESTINATIONS_MAX, REMOVED_IDS_MAX, SYNC_ATTEMPTS_MAX } from '../../src/base/limits.js';
-import { AddressBook } from '../../src/mail/book/address-book.js';
-import type { Push } from '../../src/mail/book/agreement.js';
+import { AddressBook, DESTINATIONS_MAX } from '../../src/device/book/address-book.js';
+import type { Push } from '../../src/device/book/ancestry.js';
 import {
   applyBook,
   type Book,
@@ -10,10 +9,13 @@ import {
   distrust,
   emptyBook,
   fromBookDocument,
+  type Mark,
+  REMOVED_IDS_MAX,
+  type Remote,
+  SYNC_ATTEMPTS_MAX,
   toBookDocument,
 } from '../../src/mail/book/book.js';
 import type { Entry, Fields } from '../../src/mail/book/destination.js';
-import type { Mark, Remote } from '../../src/mail/book/lineage.js';
 
 const JOHN: Fields = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
 const JANE: Fields = { type: 1, destination: 'jane@example.com', lang: 'nl', name: 'Jane' };

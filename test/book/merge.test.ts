@@ -3,8 +3,8 @@
  * of one entry; then what concerns more than one.
  */
 import t from 'tap';
+import { alterations, type Merged, merge, type Sides, sameDocument } from '../../src/device/book/merge.js';
 import type { Entry } from '../../src/mail/book/destination.js';
-import { alterations, type Merged, merge, type Sides, sameDocument } from '../../src/mail/book/merge.js';
 
 type Value = Readonly<Record<string, unknown>> | undefined;
 

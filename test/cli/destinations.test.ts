@@ -61,7 +61,7 @@ t.test('hidden entries are listed and removed', async (t) => {
   await using api = await startApi();
   const run = (...argv: string[]) => fieldpost(['destinations', ...argv], { env: envOf(api) });
   t.equal((await run('list', '--hidden')).out, 'Nothing is hidden.\n');
-  await api.store.book.pull({ etag: '"1"', document: ['x\u001b', { uid: 'u' }] });
+  await api.book.pull({ etag: '"1"', document: ['x\u001b', { uid: 'u' }] });
   const [first, second] = JSON.parse((await run('--hidden', '--json')).out);
   t.match([first, second], [{ id: /^hidden-/, entry: 'x\u001b' }, { entry: { uid: 'u' } }]);
   const shown = (await run('list', '--hidden')).out.split('\n');

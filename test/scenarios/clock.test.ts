@@ -16,7 +16,7 @@ import { Device } from '../support/device.js';
 import type { Operation } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { fakeRelay } from '../support/relay.js';
-import { STATE_DIR } from '../support/store.js';
+import { bookOf, STATE_DIR } from '../support/store.js';
 import { configOf, testSystem } from '../support/system.js';
 
 const LATER = reply('rcpt', '450 4.2.0 greylisted');
@@ -155,7 +155,8 @@ t.test('a leap is recorded once, with the next change or within the hour', async
 
 t.test('each kind of record after a leap records the leap, too', async (t) => {
   const calls: Readonly<Record<string, (device: Device) => Promise<unknown>>> = {
-    book: ({ store }) => store.book.add({ type: 1, destination: 'john@example.com', lang: 'en', name: '' }),
+    book: ({ store }) =>
+      bookOf(store).add({ type: 1, destination: 'john@example.com', lang: 'en', name: '' }),
     hold: ({ store }) => store.hold(),
     message: (device) => device.post(),
   };

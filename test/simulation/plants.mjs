@@ -224,26 +224,30 @@ export const BOOK = {
   },
   'field-of-the-cloud': {
     why: "of a field that both sides have edited the cloud's is kept",
-    cut: ['src/mail/book/merge.ts', '!same(ours, was) || same(theirs, wasTheirs)', 'same(theirs, wasTheirs)'],
+    cut: [
+      'src/device/book/merge.ts',
+      '!same(ours, was) || same(theirs, wasTheirs)',
+      'same(theirs, wasTheirs)',
+    ],
   },
   'deleted-wins': {
     why: 'what one side has edited is gone where the other has deleted it',
-    cut: ['src/mail/book/merge.ts', 'return here ?? there;', 'return undefined;'],
+    cut: ['src/device/book/merge.ts', 'return here ?? there;', 'return undefined;'],
   },
   'union-deletes': {
     why: 'a document that is not believed deletes by what it lacks',
     cuts: [
-      ['src/mail/book/merge.ts', "if (trust !== 'full' && there === undefined) return NOTHING;", ''],
-      ['src/mail/book/merge.ts', "if (trust === 'none' && here !== undefined) return NOTHING;", ''],
+      ['src/device/book/merge.ts', "if (trust !== 'full' && there === undefined) return NOTHING;", ''],
+      ['src/device/book/merge.ts', "if (trust === 'none' && here !== undefined) return NOTHING;", ''],
     ],
   },
   'wipe-believed': {
     why: 'a cloud that has lost its document is taken at its word',
     cuts: [
       [
-        'src/mail/book/address-book.ts',
-        'agreeOnNew(this.#book, draw)',
-        "agree(this.#book, { etag: '*', document: [], more: this.#book.base?.more ?? {} }, draw)",
+        'src/device/book/ancestry.ts',
+        'agreeOnNew(book, draw)',
+        "agreeWith(book, { etag: '*', document: [], more: book.base?.more ?? {} }, draw)",
       ],
       [
         'src/device/link/client.ts',
@@ -259,23 +263,23 @@ export const BOOK = {
   'lineage-ignored': {
     why: 'a document made anew is taken for a descendant of the one that is known',
     cut: [
-      'src/mail/book/lineage.ts',
+      'src/device/book/ancestry.ts',
       "if (known?.lineage !== mark.lineage) return { ...unknown, estranged: 'other' };",
-      'if (known?.lineage !== mark.lineage) return kin;',
+      'if (known?.lineage !== mark.lineage) return direct;',
     ],
   },
   'backup-believed': {
     why: 'a document from a backup is taken for a newer one',
     cut: [
-      'src/mail/book/lineage.ts',
+      'src/device/book/ancestry.ts',
       "return { ...unknown, estranged: 'older', lineage: null };",
-      'return kin;',
+      'return direct;',
     ],
   },
   'nonce-ignored': {
     why: 'a PUT that arrived without an answer comes back as an edit of somebody else',
     cut: [
-      'src/mail/book/lineage.ts',
+      'src/device/book/ancestry.ts',
       'attempts.find((attempt) => attempt.mark.nonce === mark.nonce)',
       'attempts.find(() => false)',
     ],
@@ -289,7 +293,7 @@ export const BOOK = {
   },
   'backup-by-counter': {
     why: 'a document with a higher counter counts as a descendant, whoever has put it',
-    cut: ['src/mail/book/lineage.ts', "return { ...unknown, estranged: 'ahead' };", 'return kin;'],
+    cut: ['src/device/book/ancestry.ts', "return { ...unknown, estranged: 'ahead' };", 'return direct;'],
   },
   'no-if-match': {
     why: 'a document is put whatever is there',
@@ -309,7 +313,7 @@ export const BOOK = {
   },
   'hidden-dropped': {
     why: 'what the device does not understand is not kept',
-    cut: ['src/mail/book/merge.ts', 'document.filter((value) => !entries.has(value))', '[]'],
+    cut: ['src/device/book/merge.ts', 'document.filter((value) => !entries.has(value))', '[]'],
   },
   'written-late': {
     why: 'what a device says while the cloud writes is not written before the next look',

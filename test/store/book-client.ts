@@ -4,6 +4,7 @@
  */
 import type { Lang } from '../../src/base/langs.js';
 import type { Store } from '../../src/mail/store/store.js';
+import { bookOf } from '../support/store.js';
 import { Doubt } from './doubt.js';
 
 interface Entry {
@@ -34,10 +35,10 @@ export class BookClient {
       .map(([name]) => name);
   }
 
-  async add({ book }: Store, name: string): Promise<void> {
+  async add(store: Store, name: string): Promise<void> {
     const entry = this.#newEntry(name);
     const work = async () => {
-      const { id } = await book.add(fieldsOf(name, 'en'));
+      const { id } = await bookOf(store).add(fieldsOf(name, 'en'));
       if (id <= this.#highestId) this.#found.push(`id ${id} is given again`);
       this.#highestId = id;
       entry.id = id;
@@ -45,19 +46,20 @@ export class BookClient {
     await entry.lang.become('en', work, 'synced');
   }
 
-  async change({ book }: Store, name: string, lang: Lang): Promise<void> {
+  async change(store: Store, name: string, lang: Lang): Promise<void> {
     const entry = this.#entry(name);
-    await entry.lang.become(lang, () => book.replace(entry.id ?? 0, fieldsOf(name, lang)), 'synced');
+    await entry.lang.become(lang, () => bookOf(store).replace(entry.id ?? 0, fieldsOf(name, lang)), 'synced');
   }
 
-  async remove({ book }: Store, name: string): Promise<void> {
+  async remove(store: Store, name: string): Promise<void> {
     const entry = this.#entry(name);
-    await entry.lang.become(null, () => book.remove(entry.id ?? 0), 'synced');
+    await entry.lang.become(null, () => bookOf(store).remove(entry.id ?? 0), 'synced');
   }
 
   /** Pulls a document with one more entry under `etag`; the cloud answers the upload with `nextEtag`. */
-  async sync({ book }: Store, name: string, etag: string, nextEtag: string): Promise<void> {
+  async sync(store: Store, name: string, etag: string, nextEtag: string): Promise<void> {
     const uid = `00000000-0000-4000-9000-${Buffer.from(name).toString('hex').padStart(12, '0').slice(-12)}`;
+    const book = bookOf(store);
     const entry = this.#newEntry(name);
     const pull = () => book.pull({ etag, document: [{ uid, ...fieldsOf(name, 'en') }] });
     await this.#etag.become(etag, () => entry.lang.become('en', pull, 'synced'), 'synced');
@@ -67,7 +69,8 @@ export class BookClient {
   }
 
   /** From now on a recovered store is right. */
-  reconcile({ book }: Store): void {
+  reconcile(store: Store): void {
+    const book = bookOf(store);
     const shown = new Map(book.list().map((destination) => [destination.name, destination]));
     for (const [name, entry] of this.#entries) {
       const found = shown.get(name);
@@ -79,8 +82,9 @@ export class BookClient {
   }
 
   /** What `store` breaks of the promises, in words. */
-  violations({ book }: Store): string[] {
+  violations(store: Store): string[] {
     const found = [...this.#found];
+    const book = bookOf(store);
     const list = book.list();
     const shown = new Map(list.map((destination) => [destination.name, destination]));
     if (new Set(list.map(({ id }) => id)).size !== list.length)

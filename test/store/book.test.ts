@@ -1,13 +1,14 @@
 /** The address book in the real store, across starts and after damage. */
 import t, { type Test } from 'tap';
 import { writeNew } from '../../src/base/durable-file.js';
-import { ID_GAP, MIB } from '../../src/base/limits.js';
+import { MIB } from '../../src/base/limits.js';
+import { ID_GAP } from '../../src/mail/book/book.js';
 import type { Fields } from '../../src/mail/book/destination.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { draftTo } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';
 import { budgetOf } from '../support/spool.js';
-import { damage, loseJournal, newDisk, openOn, STATE_DIR } from '../support/store.js';
+import { bookOf, damage, loseJournal, newDisk, openOn, STATE_DIR } from '../support/store.js';
 
 const JOHN: Fields = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
 const JANE: Fields = { type: 2, destination: '+491', lang: 'nl', name: 'Jane' };
@@ -19,7 +20,8 @@ const THEIRS = {
 };
 
 /** Fills a book that agrees with its cloud, and then edits it. */
-async function fill({ book }: Store): Promise<void> {
+async function fill(store: Store): Promise<void> {
+  const book = bookOf(store);
   await book.add(JOHN);
   await book.pull({ etag: '"1"', document: [THEIRS, 'strange'] });
   await book.stored('"2"');
@@ -28,7 +30,10 @@ async function fill({ book }: Store): Promise<void> {
   await book.pull('unchanged');
 }
 
-const names = ({ book }: Store) => book.list().map(({ id, name }) => [id, name]);
+const names = (store: Store) =>
+  bookOf(store)
+    .list()
+    .map(({ id, name }) => [id, name]);
 const AFTER = [
   [2, 'John'],
   [3, 'Jane'],
@@ -41,8 +46,8 @@ t.test('the book survives a kill and a clean stop', async (t) => {
   const killed = await openOn(disk.afterKill(), 2);
   const check = async ({ store }: { store: Store }) => {
     t.same(names(store), AFTER);
-    t.same([store.book.etag, store.book.counts], ['"2"', { count: 2, hidden: 1 }]);
-    const { push } = await store.book.pull('unchanged');
+    t.same([bookOf(store).etag, bookOf(store).counts], ['"2"', { count: 2, hidden: 1 }]);
+    const { push } = await bookOf(store).pull('unchanged');
     t.match(push, { ifMatch: '"2"', document: [THEIRS, 'strange', { ...JANE, uid: /^[-0-9a-f]{36}$/ }] });
   };
   await check(killed);
@@ -52,8 +57,8 @@ t.test('the book survives a kill and a clean stop', async (t) => {
   await store.close();
   const again = await openOn(another, 3);
   await check(again);
-  t.equal((await again.store.book.add({ ...JOHN, name: 'Johnny' })).id, 4, 'no id is given again');
-  t.match((await again.store.book.pull('unchanged')).push?.document.at(-1), {
+  t.equal((await bookOf(again.store).add({ ...JOHN, name: 'Johnny' })).id, 4, 'no id is given again');
+  t.match((await bookOf(again.store).pull('unchanged')).push?.document.at(-1), {
     uid: /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
   });
 });
@@ -80,15 +85,15 @@ t.test('damage deletes no destination', async (t) => {
       next.onOperation = (_, { path }) => (path.endsWith('store.json.new') ? 'error:EIO' : 'ok');
       const { store: damaged, lines } = await openOn(next, seed);
       t.match(lines.join(), /store damaged/);
-      t.same([damaged.book.etag, names(damaged)], [null, AFTER]);
+      t.same([bookOf(damaged).etag, names(damaged)], [null, AFTER]);
       next = next.afterKill();
     }
     const { store: last } = await openOn(next, 4);
-    await last.book.pull({
+    await bookOf(last).pull({
       etag: '"3"',
       document: [{ ...THEIRS, uid: THEIRS.uid.replace(/1$/, '2'), type: 4 }],
     });
-    t.equal(last.book.counts.count, 3, 'what is missing in the cloud stays');
+    t.equal(bookOf(last).counts.count, 3, 'what is missing in the cloud stays');
   }
 
   t.test('a snapshot, once', async (t) => {
@@ -101,10 +106,10 @@ t.test('damage deletes no destination', async (t) => {
       }
       await damage(disk, file, '"John"');
       const { store } = await openOn(disk, 5);
-      t.same([store.book.etag, names(store)], [null, AFTER], file);
-      await store.book.pull({ etag: '"9"', document: [THEIRS] });
+      t.same([bookOf(store).etag, names(store)], [null, AFTER], file);
+      await bookOf(store).pull({ etag: '"9"', document: [THEIRS] });
       const { store: again } = await openOn(disk.afterKill(), 6);
-      t.equal(again.book.etag, '"9"', 'what was agreed since then counts');
+      t.equal(bookOf(again).etag, '"9"', 'what was agreed since then counts');
     }
   });
 
@@ -114,10 +119,10 @@ t.test('damage deletes no destination', async (t) => {
     const next = disk.afterKill();
     await writeNew(next, `${STATE_DIR}/store.json.1`, [Buffer.from('{"crc"')]);
     const { store } = await openOn(next, 2);
-    t.equal(store.book.etag, null);
-    await store.book.pull({ etag: '"9"', document: [THEIRS] });
+    t.equal(bookOf(store).etag, null);
+    await bookOf(store).pull({ etag: '"9"', document: [THEIRS] });
     const { store: again } = await openOn(next.afterKill(), 3);
-    t.equal(again.book.etag, '"9"');
+    t.equal(bookOf(again).etag, '"9"');
   });
 
   t.test('with the history before it lost, new ids skip those that it may have given', async (t) => {
@@ -127,8 +132,8 @@ t.test('damage deletes no destination', async (t) => {
     await store.close();
     await loseJournal(disk);
     const { store: again } = await openOn(disk, 2);
-    t.same([again.book.etag, names(again)], [null, AFTER]);
-    t.ok((await again.book.add({ ...JOHN, name: 'Johnny' })).id > ID_GAP);
+    t.same([bookOf(again).etag, names(again)], [null, AFTER]);
+    t.ok((await bookOf(again).add({ ...JOHN, name: 'Johnny' })).id > ID_GAP);
   });
 });
 
@@ -136,14 +141,14 @@ t.test('a full queue allows edits, a full disk does not', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 1, minFreeBytes: MIB }));
   await t.rejects(store.accept([draftTo('a')], null), { code: 'queue-full' });
-  await store.book.add(JOHN);
-  await store.book.add(JANE);
+  await bookOf(store).add(JOHN);
+  await bookOf(store).add(JANE);
   const { clock, store: full } = await openOn(disk.afterKill(), 2, budgetOf({ minFreeBytes: 2 ** 60 }));
   await clock.advance(1000);
-  await t.rejects(full.book.add({ ...JOHN, name: 'x', destination: 'y@example.com' }), {
+  await t.rejects(bookOf(full).add({ ...JOHN, name: 'x', destination: 'y@example.com' }), {
     code: 'storage-full',
   });
-  await t.rejects(full.book.replace(1, { ...JOHN, name: 'x' }), { code: 'storage-full' });
-  await full.book.remove(1);
+  await t.rejects(bookOf(full).replace(1, { ...JOHN, name: 'x' }), { code: 'storage-full' });
+  await bookOf(full).remove(1);
   t.same(names(full), [[2, 'Jane']], 'a removal needs no room');
 });

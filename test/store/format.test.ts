@@ -11,7 +11,7 @@ import { storedKey } from '../../src/mail/store/keys.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { draftTo, messagesOf, whole } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';
-import { type Bench, openOn, statusesOf } from '../support/store.js';
+import { type Bench, bookOf, openOn, statusesOf } from '../support/store.js';
 
 // Made by version 0.1.0 and killed: on hold, three messages and a cancelled one, a file, two destinations and two keys.
 // The second segment holds what happened behind the snapshot. The zeros behind the records are left out.
@@ -90,7 +90,7 @@ async function isReadWhole(t: Test, directory: string): Promise<void> {
     for (const [key, count] of Object.entries({ first: 2, second: 1 }))
       t.equal(store.recall(storedKey(key, true))?.ids.length, count, `${key} of one who may only send`);
     t.equal(store.held, true);
-    t.match(store.book.list(), [
+    t.match(bookOf(store).list(), [
       { id: 1, destination: 'john@example.com' },
       { id: 2, destination: '+4915112345678' },
     ]);
@@ -224,7 +224,7 @@ t.test('additions of a newer minor version are kept and written back', async (t)
     t.match(statusesOf(bench.store), { anna: 'queued', john: 'failed', max: 'queued' });
     const { john: _, ...texts } = TEXTS;
     t.match(await textsOf(bench.store), texts, start);
-    t.equal(bench.store.book.list().length, 2);
+    t.equal(bookOf(bench.store).list().length, 2);
     t.equal(bench.store.storage().damaged, 0);
     t.match(bench.lines.join('\n'), /store of a newer version .*unknownEvents=1/);
     if (start === 'first start') t.match(bench.lines.join('\n'), /format=\d\.99 .*notUnderstood=1/);

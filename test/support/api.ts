@@ -17,6 +17,7 @@ import { openListeners } from '../../src/base/system/listen.js';
 import { createLog } from '../../src/base/system/log.js';
 import type { ApiContext } from '../../src/device/api/parts.js';
 import { createApi } from '../../src/device/api/server.js';
+import { AddressBook } from '../../src/device/book/address-book.js';
 import { base64Octets } from '../../src/mail/mime/base64.js';
 import type { StoreOptions } from '../../src/mail/store/journaled-store.js';
 import type { Store, Upload } from '../../src/mail/store/store.js';
@@ -94,8 +95,10 @@ export async function startApi(options: StartOptions = {}) {
   });
   const uploads = countUploads(store);
   const lines: string[] = [];
+  const book = new AddressBook(store.book);
   const api = createApi({
     store,
+    book,
     settings: { ...SETTINGS, ...settings },
     clock,
     log: createLog({ level: 'debug', priorities: true, write: (line) => lines.push(line), wallMs: Date.now }),
@@ -143,6 +146,7 @@ export async function startApi(options: StartOptions = {}) {
   const test = {
     api,
     store,
+    book,
     disk,
     clock,
     /** All messages there are. */

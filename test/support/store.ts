@@ -1,6 +1,7 @@
 /** The real store on a faulty disk, a fake clock and a lock that is always free. */
 import { START_READS_MS_MAX } from '../../src/base/limits.js';
 import type { DiskFile } from '../../src/base/system/disk.js';
+import { AddressBook } from '../../src/device/book/address-book.js';
 import type { Address } from '../../src/mail/message/address.js';
 import type { StoreOptions } from '../../src/mail/store/journaled-store.js';
 import { openStore } from '../../src/mail/store/journaled-store.js';
@@ -15,6 +16,15 @@ export const segmentPath = (segment: number) =>
   `${STATE_DIR}/journal/${String(segment).padStart(8, '0')}.log`;
 /** An empty disk. */
 export const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
+
+const books = new WeakMap<object, AddressBook>();
+
+/** The address book in this store. */
+export function bookOf({ book }: Pick<Store, 'book'>): AddressBook {
+  const known = books.get(book) ?? new AddressBook(book);
+  books.set(book, known);
+  return known;
+}
 
 export interface Bench {
   readonly store: Store;

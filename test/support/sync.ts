@@ -1,6 +1,7 @@
 /**
  * A device with the real store on a disk in memory, the sync of its address book, and a cloud's document.
  */
+import { AddressBook } from '../../src/device/book/address-book.js';
 import { Sync } from '../../src/device/link/sync.js';
 import { FakeClock } from './clock.js';
 import { CloudDocument } from './cloud-document.js';
@@ -26,7 +27,7 @@ export async function startSync({
     disk,
     lines,
     isOnline: true,
-    book: store.book,
+    book: new AddressBook(store.book),
     sync: null as unknown as Sync,
     /** What was called since the last time. */
     calls: () => cloud.calls.splice(0).join(' '),

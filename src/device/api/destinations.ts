@@ -23,25 +23,26 @@ export const EDIT_HEADERS = {
 };
 
 /** `GET /api/internal/offline_notification_destinations`; with `?hidden=true` the hidden entries. */
-export function list(exchange: Exchange, { store: { book } }: ApiContext): void {
+export function list(exchange: Exchange, { book }: ApiContext): void {
   const hidden = () => `[${firstAsJson(hiddenEntries(book.hidden), PAGE_BYTES_MAX).join()}]`;
   sendTagged(exchange, flagIn(exchange.query, 'hidden') ? hidden() : JSON.stringify(book.list()));
 }
 
 /** `GET /api/internal/offline_notification_destinations/{id}` */
 export function get(exchange: Exchange, context: ApiContext): void {
-  const { hidden } = context.store.book;
-  const one = isHiddenId(exchange.id) ? hiddenEntry(hidden, exchange.id) : known(exchange, context);
+  const one = isHiddenId(exchange.id)
+    ? hiddenEntry(context.book.hidden, exchange.id)
+    : known(exchange, context);
   sendTagged(exchange, JSON.stringify(one));
 }
 
 /** `POST /api/internal/offline_notification_destinations` */
 export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
-  const { store, settings, log } = context;
+  const { book, settings, log } = context;
   const { fields, ignored } = parseFields(await readJson(exchange, settings.maxBodyBytes), null);
   const by = await callerOf(exchange, context);
-  const added = await store.book.add(fields, () =>
-    checkPrecondition(exchange.req.headers, etagOf(JSON.stringify(store.book.list()))),
+  const added = await book.add(fields, () =>
+    checkPrecondition(exchange.req.headers, etagOf(JSON.stringify(book.list()))),
   );
   log.info('destination added', { destination: added.id, by });
   context.edited();
@@ -53,12 +54,12 @@ export async function post(exchange: Exchange, context: ApiContext): Promise<voi
 
 /** `PUT /api/internal/offline_notification_destinations/{id}` */
 export async function put(exchange: Exchange, context: ApiContext): Promise<void> {
-  const { store, settings, log } = context;
+  const { book, settings, log } = context;
   const body = await readJson(exchange, settings.maxBodyBytes);
   const by = await callerOf(exchange, context);
   const { id } = known(exchange, context);
   const { fields, ignored } = parseFields(body, id);
-  const replaced = await store.book.replace(id, fields, () => checkOne(exchange, context));
+  const replaced = await book.replace(id, fields, () => checkOne(exchange, context));
   log.info('destination changed', { destination: id, by });
   context.edited();
   exchange.json(200, told(replaced, ignored, context), { ETag: etagOf(JSON.stringify(replaced)) });
@@ -66,21 +67,21 @@ export async function put(exchange: Exchange, context: ApiContext): Promise<void
 
 /** `DELETE /api/internal/offline_notification_destinations/{id}` */
 export async function remove(exchange: Exchange, context: ApiContext): Promise<void> {
-  const { store, log } = context;
+  const { book, log } = context;
   const by = await callerOf(exchange, context);
   if (isHiddenId(exchange.id)) {
-    const hidden = hiddenEntry(store.book.hidden, exchange.id);
+    const hidden = hiddenEntry(book.hidden, exchange.id);
     checkPrecondition(exchange.req.headers, etagOf(JSON.stringify(hidden)));
-    await store.book.removeHidden(hidden.entry);
-  } else await store.book.remove(known(exchange, context).id, () => checkOne(exchange, context));
+    await book.removeHidden(hidden.entry);
+  } else await book.remove(known(exchange, context).id, () => checkOne(exchange, context));
   log.info('destination removed', { destination: exchange.id, by });
   context.edited();
   exchange.nothing();
 }
 
 /** The destination of the path. Throws not-found. */
-function known({ id }: Exchange, { store }: ApiContext): Destination {
-  const destination = /^[1-9]\d{0,14}$/.test(id) ? store.book.get(Number(id)) : undefined;
+function known({ id }: Exchange, { book }: ApiContext): Destination {
+  const destination = /^[1-9]\d{0,14}$/.test(id) ? book.get(Number(id)) : undefined;
   if (destination) return destination;
   throw new FieldpostError('not-found', `There is no destination ${JSON.stringify(id)}`, {
     hint: 'the list has the ids',

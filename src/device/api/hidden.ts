@@ -4,8 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../base/errors.js';
+import { canonical } from '../../base/json.js';
 import { whyHidden } from '../../mail/book/destination.js';
-import { canonical } from '../../mail/book/merge.js';
 
 /** A hidden entry as clients see it. */
 export interface HiddenEntry {

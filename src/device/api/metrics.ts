@@ -38,7 +38,7 @@ function metricsOf(context: ApiContext): string[] {
       by('outcome', context.outcomes()),
     ),
     gauge('relay_state', '1 for the state the relay is in.', oneOf(RELAY_STATES, context.relayState().state)),
-    gauge('destinations', 'Entries of the address book.', store.book.counts.count),
+    gauge('destinations', 'Entries of the address book.', context.book.counts.count),
     gauge(
       'destinations_synced',
       "1 while the cloud's copy of the address book is up to date.",

@@ -13,10 +13,12 @@ import type { LinkView, Outcomes, RelayView, SettingsFault, SyncView } from '../
 import type { Address } from '../../mail/message/address.js';
 import type { EmailDraft } from '../../mail/message/message.js';
 import type { Store } from '../../mail/store/store.js';
+import type { AddressBook } from '../book/address-book.js';
 
 /** What the root hands over. The handlers share it. */
 export interface ApiContext extends MemoryListeners {
   readonly store: Store;
+  readonly book: AddressBook;
   readonly settings: Pick<
     Config,
     | 'cloud'

@@ -33,7 +33,7 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
     },
     queue: { ...store.counts(), ...roomView(store.room()) },
     destinations: {
-      ...store.book.counts,
+      ...context.book.counts,
       synced,
       lastSync: lastSyncMs === null ? null : isoOf(lastSyncMs),
       reason,

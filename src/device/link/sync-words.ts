@@ -3,8 +3,8 @@
  */
 
 import { oneLine } from '../../base/text.js';
-import type { Alterations } from '../../mail/book/address-book.js';
-import type { Estranged } from '../../mail/book/lineage.js';
+import type { Alterations } from '../book/address-book.js';
+import type { Estranged } from '../book/ancestry.js';
 
 /** Why the sync waits if the cloud had a document and has none. */
 export const ABSENT_WORDS =

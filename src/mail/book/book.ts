@@ -2,11 +2,53 @@
  * The state of the address book, its events, and the only function that applies them. It stands in the same journal and
  * snapshot as the rest of the state.
  */
-import { ID_GAP, REMOVED_IDS_MAX, SYNC_ATTEMPTS_MAX } from '../../base/limits.js';
+import { canonical, type JsonObject } from '../../base/json.js';
 import { Recent } from '../../base/recent.js';
 import type { Entry } from './destination.js';
-import { type Attempt, type Base, MARK } from './lineage.js';
-import { sameDocument } from './merge.js';
+
+/** Removed entries whose id is kept, in case they return. */
+export const REMOVED_IDS_MAX = 1000;
+/** After damage the last id is unknown: this many ids are skipped. */
+export const ID_GAP = 1000;
+/** Documents sent to the cloud whose arrival is unknown. */
+export const SYNC_ATTEMPTS_MAX = 8;
+
+/** The member of the document that holds the mark. A cloud keeps it as any member that it does not know. */
+export const MARK = 'fieldpost';
+
+/** This device writes it into the document, beside the entries. */
+export interface Mark {
+  /** Drawn when a document is made; every PUT keeps it. */
+  readonly lineage: string;
+  /** Grows with each PUT. */
+  readonly counter: number;
+  /** Drawn for each PUT. */
+  readonly nonce: string;
+}
+
+/** A document of the cloud and its ETag. */
+export interface Remote {
+  readonly etag: string;
+  readonly document: readonly unknown[];
+  /** Its other members; left out if there are none. */
+  readonly more?: JsonObject;
+}
+
+/** The cloud's document as this device knows it. */
+export interface Base extends Omit<Remote, 'etag'> {
+  /** Null: another cloud is configured, to which the former ETag does not apply. */
+  readonly etag: string | null;
+  /** The document that was put, if the cloud stores something else. */
+  readonly given?: readonly unknown[];
+  /** It had no mark when it was last fetched; a mark in `more` is from a later PUT. */
+  readonly bare?: true;
+}
+
+/** The document of a PUT that may or may not have arrived. */
+export interface Attempt {
+  readonly document: readonly unknown[];
+  readonly mark: Mark;
+}
 
 /** The state of the address book. */
 export interface Book {
@@ -103,7 +145,7 @@ export function applyBook(book: Book, event: BookEvent): void {
       book.attempted = event.attempt === null ? [] : [event.attempt];
       return;
     case 'hidden removed':
-      book.hidden = book.hidden.filter((value) => !sameDocument([value], [event.value]));
+      book.hidden = book.hidden.filter((value) => canonical(value) !== canonical(event.value));
       return;
     case 'cloud':
       book.cloud = event.cloud;
@@ -144,6 +186,19 @@ export function distrust(book: Book, gap: boolean): void {
   book.base = null;
   book.attempted = [];
   if (gap) book.nextId += ID_GAP;
+}
+
+/** How the store keeps the book. */
+export interface BookKeeping {
+  readonly book: Book;
+  /** Resolves when the event is on stable storage and applied. Rejects with storage-full, storage-failed. */
+  record(event: BookEvent): Promise<void>;
+  /** Throws storage-full if the disk is below its reserve. */
+  checkRoom(): Promise<void>;
+  /** A new random UUID. */
+  newUid(): string;
+  /** A new random text, long enough to be unique. */
+  newNonce(): string;
 }
 
 /** The book as store.json holds it. */

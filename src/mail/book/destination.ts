@@ -1,6 +1,6 @@
 /**
- * An entry of the address book: somebody to notify when this device goes offline (local-api §2). The api takes its
- * fields, the cloud's document holds entries. Values and their rules only.
+ * An entry of the address book: somebody to notify when this device goes offline. The api takes its fields, the
+ * cloud's document holds entries. Values and their rules only.
  */
 import { type Fault, FieldpostError } from '../../base/errors.js';
 import { isJsonObject, type JsonObject } from '../../base/json.js';

@@ -1,8 +1,8 @@
 /**
- * The address book over the ledger: its events go into the journal.
+ * Keeps the address book in the ledger: its events go into the journal.
  */
 import { Buffer } from 'node:buffer';
-import { AddressBook } from '../book/address-book.js';
+import type { BookKeeping } from '../book/book.js';
 import type { Budget } from './budget.js';
 import type { RandomBytes } from './ids.js';
 import type { Ledger } from './ledger.js';
@@ -10,9 +10,9 @@ import type { Ledger } from './ledger.js';
 /** So many random bytes that no nonce occurs twice. */
 const NONCE_BYTES = 12;
 
-/** The address book of this ledger's state. */
-export function keepBook(ledger: Ledger, budget: Budget, randomBytes: RandomBytes): AddressBook {
-  return new AddressBook({
+/** Keeps the book of this ledger's state. */
+export function keepBook(ledger: Ledger, budget: Budget, randomBytes: RandomBytes): BookKeeping {
+  return {
     get book() {
       return ledger.state.book;
     },
@@ -24,7 +24,7 @@ export function keepBook(ledger: Ledger, budget: Budget, randomBytes: RandomByte
     },
     newUid: () => uuidOf(randomBytes(16)),
     newNonce: () => Buffer.from(randomBytes(NONCE_BYTES)).toString('base64url'),
-  });
+  };
 }
 
 /** A UUID of version 4 (RFC 9562 §5.4) of 16 random bytes. */

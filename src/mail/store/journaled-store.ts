@@ -8,7 +8,7 @@ import { Alarm } from '../../base/retry/alarm.js';
 import type { Boots } from '../../base/stamp.js';
 import type { QueueCounts, StorageState } from '../../base/views.js';
 import { isFinal } from '../../base/views.js';
-import type { AddressBook } from '../book/address-book.js';
+import type { BookKeeping } from '../book/book.js';
 import type { Address } from '../message/address.js';
 import {
   type Attachment,
@@ -66,7 +66,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 const anyMessage: IsWanted = () => true;
 
 class JournaledStore implements Store {
-  readonly book: AddressBook;
+  readonly book: BookKeeping;
   readonly #options: StoreOptions;
   readonly #ledger: Ledger;
   readonly #budget: Budget;

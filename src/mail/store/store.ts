@@ -4,7 +4,7 @@
 
 import type { Boots } from '../../base/stamp.js';
 import type { QueueCounts, QueueRoom, Status, StorageState } from '../../base/views.js';
-import type { AddressBook } from '../book/address-book.js';
+import type { BookKeeping } from '../book/book.js';
 import type { Attachment, Content, Draft, Message, Verdict } from '../message/message.js';
 import type { Reachability } from './reachability.js';
 import type { Asker } from './room.js';
@@ -123,8 +123,8 @@ export interface Store {
   /** The boots that a stamp refers to. */
   readonly boots: Boots;
   readonly reachability: Reachability;
-  /** Kept in the same journal. An edit waits neither for the queue nor for the link. */
-  readonly book: AddressBook;
+  /** How the address book is kept: in the same journal. An edit waits neither for the queue nor for the link. */
+  readonly book: BookKeeping;
 
   readonly held: boolean;
   counts(): QueueCounts;

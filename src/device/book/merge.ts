@@ -2,9 +2,14 @@
  * The three-way merge of the address book, for when device and cloud have both changed it. A document is a list of any
  * values: one that is not an entry is merged as well, but not shown.
  */
-import { isJsonObject, type JsonObject } from '../../base/json.js';
-import { type Entry, FIELDS, isEntry, targetOf, uidOf } from './destination.js';
-import type { Belief } from './lineage.js';
+import { canonical, type JsonObject } from '../../base/json.js';
+import { type Entry, FIELDS, isEntry, targetOf, uidOf } from '../../mail/book/destination.js';
+
+/**
+ * How far a document is believed. `full`: it descends from the known one. `edits`: its edits count, its deletions do
+ * not. `none`: nothing counts as deleted in the cloud, and of a field that both sides have, this device's counts.
+ */
+export type Belief = 'full' | 'edits' | 'none';
 
 /** The input of the merge. */
 export interface Sides {
@@ -116,12 +121,18 @@ function keptOf(given: unknown, kept: unknown): unknown {
   );
 }
 
-/** The table of cloud.md. */
+/**
+ * The value, by what each side has done to it since both agreed:
+ *
+ *     nothing there                        this device's
+ *     nothing here                         the cloud's
+ *     edited on both sides                 member by member; of one edited on both sides this device's
+ *     edited on one, deleted on the other  the edit: a conflict drops nobody who should be warned
+ */
 function mergeOne(before: Before, here: unknown, there: unknown): unknown {
   if (here !== undefined && there !== undefined) return mergeMembers(before, here, there);
   if (same(there, before.there)) return here;
   if (same(here, before.here)) return there;
-  // Edited on one side, deleted on the other: the conflict drops nobody who should be warned.
   return here ?? there;
 }
 
@@ -227,12 +238,4 @@ function keyed(values: readonly unknown[]): Map<string, unknown> {
 
 function same(a: unknown, b: unknown): boolean {
   return a === b || canonical(a) === canonical(b);
-}
-
-/** The value's JSON with the members of every object in one order: equal for equal values. */
-export function canonical(value: unknown): string {
-  return JSON.stringify(value, (_, inner: unknown) => {
-    if (!isJsonObject(inner)) return inner;
-    return Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)));
-  });
 }

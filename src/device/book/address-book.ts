@@ -3,26 +3,15 @@
  * document. Changes are made one at a time. Each is durable when its promise resolves.
  */
 import { FieldpostError } from '../../base/errors.js';
-import { DESTINATIONS_MAX } from '../../base/limits.js';
+import { canonical } from '../../base/json.js';
 import { Turns } from '../../base/turns.js';
-import type { Agreement } from './agreement.js';
-import type { Book, BookEvent } from './book.js';
-import { type Destination, type Entry, type Fields, targetOf } from './destination.js';
-import type { Base, Remote } from './lineage.js';
-import { alterations, sameDocument } from './merge.js';
+import type { Base, Book, BookKeeping, Remote } from '../../mail/book/book.js';
+import { type Destination, type Entry, type Fields, targetOf } from '../../mail/book/destination.js';
+import { type Agreement, agree } from './ancestry.js';
+import { alterations } from './merge.js';
 
-/** How the store keeps the book. */
-export interface BookKeeping {
-  readonly book: Book;
-  /** Resolves when the event is on stable storage and applied. Rejects with storage-full, storage-failed. */
-  record(event: BookEvent): Promise<void>;
-  /** Throws storage-full if the disk is below its reserve. */
-  checkRoom(): Promise<void>;
-  /** A new random UUID. */
-  newUid(): string;
-  /** A new random text, long enough to be unique. */
-  newNonce(): string;
-}
+/** Destinations that clients may add. A document with this many is below CLOUD_DOCUMENT_BYTES_MAX. */
+export const DESTINATIONS_MAX = 500;
 
 /** How the cloud changes the document that it is given. */
 export interface Alterations {
@@ -73,7 +62,10 @@ export class AddressBook {
     return this.#turns.do(async () => {
       check();
       this.#checkUnique(fields, null);
-      if (this.#book.entries.size >= DESTINATIONS_MAX) throw full();
+      if (this.#book.entries.size >= DESTINATIONS_MAX) {
+        const words = `The address book takes at most ${DESTINATIONS_MAX} destinations`;
+        throw new FieldpostError('too-large', words, { hint: 'remove one that is no longer needed' });
+      }
       await this.#keeping.checkRoom();
       return await this.#put(this.#book.nextId, { ...fields, uid: this.#keeping.newUid() });
     });
@@ -86,7 +78,7 @@ export class AddressBook {
       check();
       this.#checkUnique(fields, id);
       const replaced = { ...entry, ...fields };
-      if (sameDocument([replaced], [entry])) return shown(id, entry);
+      if (canonical(replaced) === canonical(entry)) return shown(id, entry);
       await this.#keeping.checkRoom();
       return await this.#put(id, replaced);
     });
@@ -110,7 +102,7 @@ export class AddressBook {
   /** Removes a hidden value. Throws not-found. */
   removeHidden(value: unknown): Promise<void> {
     return this.#turns.do(async () => {
-      if (!this.#book.hidden.some((one) => sameDocument([one], [value]))) {
+      if (!this.#book.hidden.some((one) => canonical(one) === canonical(value))) {
         throw new FieldpostError('not-found', 'There is no such hidden entry any more');
       }
       await this.#keeping.record({ e: 'hidden removed', value });
@@ -152,10 +144,7 @@ export class AddressBook {
     return this.#turns.do(async () => {
       const found = remote === 'unchanged' ? this.#known() : remote;
       const draw = () => this.#keeping.newNonce();
-      // Loaded with the first document of a cloud: many devices have none.
-      const { agree, agreeOnNew } = await import('./agreement.js');
-      const { event, push, estranged } =
-        found === null ? agreeOnNew(this.#book, draw) : agree(this.#book, found, draw);
+      const { event, push, estranged } = agree(this.#book, found, draw);
       if (event !== null) await this.#keeping.record(event);
       if (found !== null) this.#seen = { base: this.#book.base, etag: found.etag };
       return { push, estranged, generation: this.#generation };
@@ -205,12 +194,6 @@ export class AddressBook {
 
 function shown(id: number, { type, destination, lang, name }: Entry): Destination {
   return { id, type, destination, lang, name };
-}
-
-function full(): FieldpostError {
-  return new FieldpostError('too-large', `The address book takes at most ${DESTINATIONS_MAX} destinations`, {
-    hint: 'remove one that is no longer needed',
-  });
 }
 
 function noCheck(): void {}

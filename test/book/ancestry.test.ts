@@ -1,17 +1,14 @@
 /** What a document is to the one that is known: every combination of what base, mark, ETag and attempts can be. */
 import t from 'tap';
-import { MARK_COUNTER_MAX, MARK_TEXT_CHARS_MAX } from '../../src/base/limits.js';
 import {
-  type Attempt,
-  type Base,
+  type Ancestry,
+  ancestryOf,
   counterOf,
-  type Kinship,
-  kinshipOf,
-  MARK,
-  type Mark,
+  MARK_COUNTER_MAX,
+  MARK_TEXT_CHARS_MAX,
   markOf,
-  type Remote,
-} from '../../src/mail/book/lineage.js';
+} from '../../src/device/book/ancestry.js';
+import { type Attempt, type Base, MARK, type Mark, type Remote } from '../../src/mail/book/book.js';
 
 const OURS: Mark = { lineage: 'ours', counter: 5, nonce: 'five' };
 const more = (mark: Mark | null) => (mark === null ? {} : { more: { [MARK]: mark, name: 'Pump 3' } });
@@ -41,7 +38,7 @@ const ATTEMPTS: Readonly<Record<string, readonly Attempt[]>> = {
   ],
 };
 
-type Verdict = Pick<Kinship, 'trust' | 'estranged' | 'lineage'>;
+type Verdict = Pick<Ancestry, 'trust' | 'estranged' | 'lineage'>;
 
 interface Row {
   readonly name: string;
@@ -119,7 +116,7 @@ t.test('every combination finds one row of the table', async (t) => {
       for (const [attemptsName, attempts] of Object.entries(ATTEMPTS)) {
         for (const etag of ['"1"', '"2"']) {
           const remote: Remote = { etag, document: ['remote'], ...more(mark) };
-          const { trust, estranged, lineage } = kinshipOf(base, attempts, remote);
+          const { trust, estranged, lineage } = ancestryOf(base, attempts, remote);
           const isSameEtag = base?.etag === etag;
           const rows = TABLE.filter((row) =>
             row.matches(markName, baseName, isSameEtag, attemptsName === 'two'),
@@ -145,7 +142,7 @@ t.test('the base that a document is compared with', async (t) => {
   const two = ATTEMPTS.two ?? [];
   const base = BASES.marked ?? null;
   const of = (name: string, document: string[], etag = '"2"', known = base, attempts = two) =>
-    kinshipOf(known, attempts, { etag, document, ...more(MARKS[name] ?? null) });
+    ancestryOf(known, attempts, { etag, document, ...more(MARKS[name] ?? null) });
   t.match(
     of('arrived', ['x']),
     { base: ['six'], given: ['six'], attempted: [], isLanded: true },
