@@ -261,14 +261,6 @@ export const FLEET_HISTORY_MS = 5 * MINUTE_MS;
 export const FLEET_DEVICES_MAX = 200_000;
 /** Messages of devices that no instance has accepted for delivery yet. */
 export const FLEET_MESSAGES_MAX = 10_000;
-/** One request to one member. It is below half of a lease: an instance must be able to renew it at the next member. */
-export const ETCD_TIMEOUT_MS = 3 * SECOND_MS;
-/** etcd takes at most 1.5 MiB in one request, so a key and its value in base64 are below this. */
-export const ETCD_ANSWER_BYTES_MAX = 8 * MIB;
-/** The size of a page of a list that is aimed at, and the keys in it at first and at most. */
-export const ETCD_PAGE_BYTES = MIB;
-export const ETCD_PAGE_KEYS = 16;
-export const ETCD_PAGE_KEYS_MAX = 1024;
 /** After this silence the kernel probes a watch's connection. */
 export const ETCD_PROBE_MS = 10 * SECOND_MS;
 

@@ -197,7 +197,7 @@ async function connectEtcd(config: Config, system: System): Promise<Etcd> {
   const { cloudServerStoreUser: name, cloudServerStorePassword: password } = config;
   const { clock, connect } = system;
   const { createEtcd } = await import('./etcd/client.js');
-  const { prefixed } = await import('./etcd/prefixed.js');
+  const { prefixed } = await import('./etcd/etcd.js');
   const openHttps = system.openHttps ?? (await import('../base/system/https.js')).openHttps;
   const clientCertificate = cert !== null && key !== null ? { cert, key } : null;
   const etcd = createEtcd({

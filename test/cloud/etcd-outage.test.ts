@@ -2,12 +2,12 @@
 import t from 'tap';
 import {
   CLOUD_GRACE_MS,
-  ETCD_TIMEOUT_MS,
   FLEET_STALE_MS,
   FLEET_TICK_MS,
   MINUTE_MS,
   SECOND_MS,
 } from '../../src/base/limits.js';
+import { ETCD_TIMEOUT_MS } from '../../src/cloud/etcd/etcd.js';
 import { bucketOf } from '../../src/cloud/etcd/layout.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';

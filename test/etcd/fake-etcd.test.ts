@@ -1,6 +1,6 @@
 /** The fake etcd behaves as the real one, which passes the same suite in test/peers/etcd.test.ts; and its faults. */
 import t from 'tap';
-import { ETCD_TIMEOUT_MS } from '../../src/base/limits.js';
+import { ETCD_TIMEOUT_MS } from '../../src/cloud/etcd/etcd.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { FakeEtcd } from '../support/fake-etcd.js';
 import { seededRandom, testSeed } from '../support/random.js';

@@ -1,6 +1,6 @@
 /** A part of an etcd behaves as a whole one, and sees nothing of the rest. */
 import t from 'tap';
-import { prefixed } from '../../src/cloud/etcd/prefixed.js';
+import { prefixed } from '../../src/cloud/etcd/etcd.js';
 import { FakeClock } from '../support/clock.js';
 import { FakeEtcd } from '../support/fake-etcd.js';
 import { seededRandom } from '../support/random.js';

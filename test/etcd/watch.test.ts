@@ -2,10 +2,10 @@
 import type { ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
-import { ETCD_ANSWER_BYTES_MAX } from '../../src/base/limits.js';
 import { createConnect } from '../../src/base/system/connect.js';
 import { openHttps } from '../../src/base/system/https.js';
 import { createEtcd } from '../../src/cloud/etcd/client.js';
+import { ETCD_ANSWER_BYTES_MAX } from '../../src/cloud/etcd/etcd.js';
 import { FakeClock } from '../support/clock.js';
 import { serve } from '../support/serve.js';
 import { hear } from './behaviour.js';

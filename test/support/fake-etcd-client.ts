@@ -1,9 +1,10 @@
 /** The clients and watches of the fake etcd. */
 import { setMaxListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { ETCD_TIMEOUT_MS, SECOND_MS } from '../../src/base/limits.js';
+import { SECOND_MS } from '../../src/base/limits.js';
 import {
   type Compare,
+  ETCD_TIMEOUT_MS,
   type Etcd,
   EtcdError,
   type KeyValue,

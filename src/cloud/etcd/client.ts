@@ -1,29 +1,51 @@
 /**
- * The client of a real etcd, over its JSON gateway (`/v3`, etcd 3.4 and later).
+ * The client of a real etcd, over its JSON gateway (`/v3`, etcd 3.4 and later): sends each request to a member that answers,
+ * logs in, and follows watches.
  */
+import type { Buffer } from 'node:buffer';
+import { setMaxListeners } from 'node:events';
 import { assert, systemCodeOf } from '../../base/errors.js';
-import { isJsonObject } from '../../base/json.js';
-import { ETCD_PAGE_BYTES, ETCD_PAGE_KEYS, ETCD_PAGE_KEYS_MAX } from '../../base/limits.js';
-import { keysOf, numberOf, objectsOf, revisionOf } from './answers.js';
+import { isJsonObject, type JsonObject, objectIn } from '../../base/json.js';
+import { MIB } from '../../base/limits.js';
+import { Octets } from '../../base/octets.js';
+import { requestWordsOf } from '../../base/retry/request-error.js';
+import type { Clock } from '../../base/system/clock.js';
+import type { HttpAnswer, Https } from '../../base/system/https.js';
+import { oneLine } from '../../base/text.js';
 import {
-  Endpoints,
-  type EndpointsOptions,
-  type EtcdAnswer,
-  type EtcdRequest,
-  TOO_LARGE,
-} from './endpoints.js';
-import {
+  base64,
+  below,
+  type Change,
   type Compare,
+  cancelOf,
+  compareOf,
+  ETCD_ANSWER_BYTES_MAX,
+  ETCD_TIMEOUT_MS,
   type Etcd,
   EtcdError,
+  EtcdRefusal,
+  errorOf,
+  isTemporary,
+  isUntouched,
   type KeyValue,
+  keysOf,
+  keyValueOf,
+  numberOf,
   type Op,
+  objectsOf,
+  operationOf,
+  refusalOf,
+  revisionOf,
   TXN_OPS_MAX,
   type TxnResult,
   type WatchListener,
+  wantsToken,
 } from './etcd.js';
-import { base64, below, compareOf, operationOf } from './requests.js';
-import { Watching } from './watch.js';
+
+/** The size of a page of a list that is aimed at, and the keys in it at first and at most. */
+const PAGE_BYTES = MIB;
+const PAGE_KEYS = 16;
+const PAGE_KEYS_MAX = 1024;
 
 /** The next page after one that was too large has this part of its keys. */
 const SMALLER = 1 / 8;
@@ -31,7 +53,7 @@ const SMALLER = 1 / 8;
 const LARGER = 8;
 
 /** Makes a client. It connects with the first request, and closes its connections at the end. */
-export function createEtcd(options: EndpointsOptions): Etcd {
+export function createEtcd(options: EtcdOptions): Etcd {
   return new EtcdClient(new Endpoints(options));
 }
 
@@ -54,7 +76,7 @@ class EtcdClient implements Etcd {
   async list(prefix: string, page: (found: readonly KeyValue[]) => void): Promise<number> {
     let revision: number | null = null;
     let after: string | null = null;
-    for (let keys = ETCD_PAGE_KEYS; ; ) {
+    for (let keys = PAGE_KEYS; ; ) {
       const one = await this.#page(prefix, after, revision, keys);
       if (one === null) {
         keys = Math.max(1, Math.floor(keys * SMALLER));
@@ -65,8 +87,8 @@ class EtcdClient implements Etcd {
       const last = one.found.at(-1);
       if (!one.more || last === undefined) return revision;
       after = last.key;
-      const factor = Math.min(LARGER, ETCD_PAGE_BYTES / one.bytes);
-      keys = Math.min(ETCD_PAGE_KEYS_MAX, Math.max(1, Math.floor(keys * factor)));
+      const factor = Math.min(LARGER, PAGE_BYTES / one.bytes);
+      keys = Math.min(PAGE_KEYS_MAX, Math.max(1, Math.floor(keys * factor)));
     }
   }
 
@@ -158,5 +180,374 @@ class EtcdClient implements Etcd {
     } catch (error) {
       if (!(error instanceof EtcdError && error.kind === 'refused' && done.test(error.message))) throw error;
     }
+  }
+}
+
+const LINE_FEED = 0x0a;
+
+/** Opens a watch, at the next member if one fails. `closed` is called when it is over. */
+class Watching {
+  readonly #endpoints: Endpoints;
+  readonly #listener: WatchListener;
+  readonly #request: EtcdRequest;
+  readonly #closed: () => void;
+  #isClosed = false;
+  /** Ends the present attempt. */
+  #attemptEnd = new AbortController();
+  /** True once etcd has begun: from then on a failure ends the watch. */
+  #isCreated = false;
+  /** What etcd said at the end. */
+  #failed: Failed | null = null;
+  readonly #rest = new Octets();
+  /** The changes of the last revision so far, while more fragments are to come. */
+  #pending: Change[] = [];
+
+  constructor(
+    endpoints: Endpoints,
+    prefix: string,
+    from: number,
+    listener: WatchListener,
+    closed: () => void,
+  ) {
+    this.#endpoints = endpoints;
+    this.#listener = listener;
+    this.#closed = closed;
+    const range = { ...below(prefix), start_revision: String(from), fragment: true };
+    this.#request = { path: '/v3/watch', body: { create_request: range }, kind: 'read' };
+    void this.#run();
+  }
+
+  /** Ends it without a word. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#attemptEnd.abort();
+    this.#closed();
+  }
+
+  async #run(): Promise<void> {
+    let error: unknown;
+    try {
+      await this.#endpoints.eachMember<never>(
+        (endpoint) => this.#attempt(endpoint),
+        () => !this.#isCreated && !this.#isClosed,
+      );
+    } catch (thrown) {
+      error = thrown;
+    }
+    if (this.#isClosed || this.#endpoints.isClosed) return;
+    this.close();
+    if (!(error instanceof EtcdError)) throw error;
+    this.#listener.ended(error);
+  }
+
+  /** Watches at one member until that ends. A watch always ends in an error. */
+  async #attempt(endpoint: string): Promise<Failed> {
+    this.#failed = null;
+    this.#rest.take();
+    this.#pending = [];
+    const end = new AbortController();
+    this.#attemptEnd = end;
+    const chunk = (bytes: Buffer) => {
+      if (end.signal.aborted) return;
+      this.#read(bytes, endpoint);
+      if (this.#failed !== null) end.abort();
+    };
+    try {
+      const { status } = await this.#endpoints.send(endpoint, this.#request, { chunk, signal: end.signal });
+      if (this.#failed === null && this.#rest.length > 0) this.#line(this.#rest.take(), endpoint);
+      return this.#failed ?? this.#endpoints.malformed(endpoint, `the watch has ended (${status})`);
+    } catch (thrown) {
+      return this.#failed ?? this.#endpoints.thrown(thrown, endpoint);
+    }
+  }
+
+  /** Splits the bytes into lines. */
+  #read(bytes: Buffer, endpoint: string): void {
+    let from = 0;
+    for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, from)) {
+      this.#rest.push(bytes.subarray(from, end));
+      from = end + 1;
+      this.#line(this.#rest.take(), endpoint);
+      // The listener may have closed it.
+      if (this.#failed !== null || this.#isClosed) return;
+    }
+    if (from === bytes.length) return;
+    this.#rest.push(bytes.subarray(from));
+    if (this.#rest.length > ETCD_ANSWER_BYTES_MAX)
+      this.#failed = this.#endpoints.malformed(endpoint, 'a line of its watch is too long');
+  }
+
+  #line(line: Buffer, endpoint: string): void {
+    if (line.length === 0) return;
+    const answer = objectIn(line);
+    const refusal = answer === null ? null : refusalOf(answer);
+    if (refusal !== null) this.#failed = this.#endpoints.refused(refusal, endpoint, null);
+    else {
+      const found = readResult(answer?.result);
+      if (found === null) this.#failed = this.#endpoints.malformed(endpoint, "an answer that is not etcd's");
+      else this.#take(found, endpoint);
+    }
+  }
+
+  #take({ isCanceled, reason, compacted, isCreated, changes, isFragment }: Result, endpoint: string): void {
+    if (compacted > 0) {
+      const words = `etcd at ${new URL(endpoint).host}: the revision has been compacted`;
+      this.#failed = { error: new EtcdError('refused', words, { compactedRevision: compacted }), next: null };
+    } else if (isCanceled) this.#failed = this.#endpoints.refused(cancelOf(reason), endpoint, null);
+    else {
+      if (isCreated) this.#isCreated = true;
+      for (const change of changes) {
+        if (this.#pending[0] !== undefined && this.#pending[0].modRevision !== change.modRevision)
+          this.#deliver();
+        if (this.#isClosed) return;
+        this.#pending.push(change);
+      }
+      if (!isFragment) this.#deliver();
+    }
+  }
+
+  #deliver(): void {
+    const changes = this.#pending;
+    this.#pending = [];
+    if (changes[0] !== undefined) this.#listener.changes(changes, changes[0].modRevision);
+  }
+}
+
+type Result = NonNullable<ReturnType<typeof readResult>>;
+
+/** One object of the stream; null: it is not etcd's. */
+function readResult(result: unknown) {
+  if (!isJsonObject(result)) return null;
+  try {
+    return {
+      isCreated: result.created === true,
+      isCanceled: result.canceled === true,
+      reason: String(result.cancel_reason ?? 'the watch has been cancelled'),
+      compacted: numberOf(result.compact_revision),
+      isFragment: result.fragment === true,
+      changes: objectsOf(result.events).map(changeOf),
+    };
+  } catch {
+    return null;
+  }
+}
+
+function changeOf({ type, kv }: JsonObject): Change {
+  if (!isJsonObject(kv)) throw new Error('no key');
+  return { kind: type === 'DELETE' ? 'delete' : 'put', ...keyValueOf(kv) };
+}
+
+/** A user of etcd's own authentication. */
+export interface EtcdUser {
+  readonly name: string;
+  readonly password: string;
+}
+
+/** Where the members are, and how they are reached. */
+export interface EtcdOptions {
+  /** `https://host:port`, at least one; `http:` to loopback only. */
+  readonly endpoints: readonly string[];
+  readonly https: Https;
+  readonly user: EtcdUser | null;
+  readonly clock: Clock;
+}
+
+/** One request. */
+interface EtcdRequest {
+  /** From `/v3` on. */
+  readonly path: string;
+  readonly body: object;
+  /** `read`: it changes nothing. `again`: it may be done twice. `once`: it must not be done twice. */
+  readonly kind: 'read' | 'again' | 'once';
+  /** A revision that is asked for: named in the error if it is forgotten. */
+  readonly revision?: number;
+}
+
+/** One answer and its size. */
+interface EtcdAnswer {
+  readonly answer: JsonObject;
+  readonly bytes: number;
+}
+
+/** An error, and whether another member may be asked, or the same one with a new token. */
+interface Failed {
+  readonly error: EtcdError;
+  readonly next: 'member' | 'token' | null;
+}
+
+/** The code of an error if the answer is larger than it may be. */
+const TOO_LARGE = 'TOO_LARGE';
+
+const LOGIN = '/v3/auth/authenticate';
+
+/** The bytes of a foreign answer that an error shows. */
+const SAID_BYTES = 200;
+
+// A member that has lost the leader says so at once, and ends its watches. Without this it lets them wait.
+const HAS_LEADER = { 'Grpc-Metadata-hasleader': 'true' };
+
+/** All members. */
+class Endpoints {
+  readonly #options: EtcdOptions;
+  readonly #closing = new AbortController();
+  /** The index of the member that worked last. */
+  #at = 0;
+  #token: string | null = null;
+  #login: Promise<string> | null = null;
+
+  constructor(options: EtcdOptions) {
+    assert(options.endpoints.length > 0, 'an endpoint');
+    this.#options = options;
+    // One for each request under way.
+    setMaxListeners(0, this.#closing.signal);
+  }
+
+  /** Sends a request. Rejects with an EtcdError. */
+  async call(request: EtcdRequest): Promise<EtcdAnswer> {
+    const { kind } = request;
+    let mayHaveHappened = false;
+    try {
+      return await this.eachMember<EtcdAnswer>(
+        (endpoint) => this.#try(endpoint, request),
+        (error) => {
+          mayHaveHappened ||= error.mayHaveHappened && kind !== 'read';
+          return !mayHaveHappened || kind !== 'once';
+        },
+      );
+    } catch (thrown) {
+      if (!(thrown instanceof EtcdError)) throw thrown;
+      // It may have happened at a member before the last one.
+      throw new EtcdError(thrown.kind, thrown.message, { ...thrown, cause: thrown.cause, mayHaveHappened });
+    }
+  }
+
+  /**
+   * Tries one member after the other, the one that worked last first, until one does not fail, or `goesOn` is false after
+   * a failure.
+   */
+  async eachMember<Done extends object>(
+    attempt: (endpoint: string) => Promise<Done | Failed>,
+    goesOn: (error: EtcdError) => boolean,
+  ): Promise<Done> {
+    const { endpoints } = this.#options;
+    let isRenewed = false;
+    let said: EtcdError | null = null;
+    for (let tries = 1; ; tries++) {
+      const at = this.#at;
+      const done = await attempt(endpoints[at] as string);
+      if (!('error' in done)) return done;
+      const { error, next } = done;
+      const mayGoOn = goesOn(error);
+      // What a member says, such as that there is no leader, tells more than that another one cannot be reached.
+      if (error.cause instanceof EtcdRefusal) said = error;
+      if (next === 'token' && !isRenewed && mayGoOn) {
+        isRenewed = true;
+        tries--;
+        continue;
+      }
+      // Unless another request has gone on meanwhile.
+      if (next === 'member' && this.#at === at) this.#at = (at + 1) % endpoints.length;
+      if (next !== 'member' || !mayGoOn || tries >= endpoints.length || this.isClosed)
+        throw error.kind === 'unavailable' ? (said ?? error) : error;
+    }
+  }
+
+  /** Sends a request to this member, as it is; with `stream` hands its answer over as it comes. */
+  async send(
+    endpoint: string,
+    { path, body, kind }: EtcdRequest,
+    stream: { readonly chunk: (bytes: Buffer) => void; readonly signal: AbortSignal } | null = null,
+  ): Promise<HttpAnswer> {
+    const { https, user } = this.#options;
+    const isLogin = path === LOGIN;
+    const token = user === null || isLogin ? null : (this.#token ?? (await this.#logIn(user)));
+    return await https.send({
+      method: 'POST',
+      url: endpoint + path,
+      headers: { ...HAS_LEADER, ...(token !== null && { Authorization: token }) },
+      body: JSON.stringify(body),
+      timeoutMs: ETCD_TIMEOUT_MS,
+      answerBytesMax: ETCD_ANSWER_BYTES_MAX,
+      isOnce: kind === 'once',
+      signal: stream?.signal ?? this.#closing.signal,
+      ...(stream !== null && { stream: stream.chunk }),
+    });
+  }
+
+  /** What to do about a request that threw. */
+  thrown(thrown: unknown, endpoint: string): Failed {
+    // The log-in that the request needs has tried all members.
+    if (thrown instanceof EtcdError) return { error: thrown, next: null };
+    const { host } = new URL(endpoint);
+    const code = systemCodeOf(thrown);
+    const words =
+      code === 'STALE'
+        ? `${host}: the connection was lost`
+        : requestWordsOf(thrown, host, this.#options.clock.wallMs(), {});
+    const mayHaveHappened = (thrown as { isReached?: boolean }).isReached === true;
+    return {
+      error: new EtcdError('unavailable', `etcd at ${words}`, { mayHaveHappened, cause: thrown }),
+      next: code === TOO_LARGE ? null : 'member',
+    };
+  }
+
+  /** What to do about a request that etcd refused. `compacted`: the revision to name if it is forgotten. */
+  refused(refusal: EtcdRefusal, endpoint: string, compacted: number | null): Failed {
+    const error = errorOf(refusal, new URL(endpoint).host, compacted);
+    if (this.#options.user !== null && wantsToken(refusal)) {
+      this.#token = null;
+      return { error, next: 'token' };
+    }
+    return { error, next: isTemporary(refusal) || isUntouched(refusal) ? 'member' : null };
+  }
+
+  /** What to do about an answer that is not etcd's. */
+  malformed(endpoint: string, words: string): Failed {
+    const { host } = new URL(endpoint);
+    const error = new EtcdError('unavailable', `etcd at ${host}: ${words}`, { mayHaveHappened: true });
+    return { error, next: 'member' };
+  }
+
+  get isClosed(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
+  close(): void {
+    this.#closing.abort();
+    this.#options.https.close();
+  }
+
+  async #try(endpoint: string, request: EtcdRequest): Promise<EtcdAnswer | Failed> {
+    let sent: HttpAnswer;
+    try {
+      sent = await this.send(endpoint, request);
+    } catch (thrown) {
+      return this.thrown(thrown, endpoint);
+    }
+    const { status, body } = sent;
+    const answer = objectIn(body);
+    const refusal = answer === null ? null : refusalOf(answer);
+    if (refusal !== null) return this.refused(refusal, endpoint, request.revision ?? null);
+    if (answer === null || status !== 200)
+      return this.malformed(
+        endpoint,
+        `an answer that is not etcd's (${status}) ${oneLine(body.toString('utf8', 0, SAID_BYTES))}`,
+      );
+    return { answer, bytes: body.length };
+  }
+
+  /** Gets a token; requests that need one at the same time share it. */
+  async #logIn(user: EtcdUser): Promise<string> {
+    this.#login ??= this.call({ path: LOGIN, body: user, kind: 'read' })
+      .then(({ answer: { token } }) => {
+        if (typeof token !== 'string') throw new EtcdError('unavailable', 'etcd: a log-in without a token');
+        this.#token = token;
+        return token;
+      })
+      .finally(() => {
+        this.#login = null;
+      });
+    return await this.#login;
   }
 }
