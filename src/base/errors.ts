@@ -33,6 +33,21 @@ export type ErrorCode =
   | 'rate-limited'
   | 'internal';
 
+/** Exit statuses of sysexits(3). */
+export const EXIT = {
+  ok: 0,
+  usage: 64,
+  data: 65,
+  noInput: 66,
+  noUser: 67,
+  unavailable: 69,
+  cantCreate: 73,
+  inputOutput: 74,
+  tempFail: 75,
+  noPermission: 77,
+  config: 78,
+} as const;
+
 /** One fault of one field: a JSON Pointer (or form field name), and what is allowed there. */
 export interface Fault {
   pointer: string;

@@ -4,10 +4,10 @@
 import { Buffer } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { basename, extname } from 'node:path';
-import { systemCodeOf, wordsOf } from '../base/errors.js';
+import { EXIT, systemCodeOf, wordsOf } from '../base/errors.js';
 import { KIB } from '../base/limits.js';
 import type { Body } from './client.js';
-import { type CommandContext, CommandError, EXIT } from './command.js';
+import { type CommandContext, CommandError } from './command.js';
 
 const READ_BYTES = 256 * KIB;
 

@@ -1,24 +1,29 @@
 /**
- * `fieldpost check`: shows all problems of the configuration, or the effective settings with secrets hidden.
+ * `fieldpost check`, and that of the cloud: shows all problems of the configuration, or the effective settings with secrets
+ * hidden.
  */
 
 import { allWarnings } from '../base/config/advice.js';
 import { describeConfig, formatProblem, parseConfig } from '../base/config/config.js';
+import { EXIT } from '../base/errors.js';
 import { counted } from '../base/sizes.js';
 import { visible } from '../base/text.js';
-import { type Command, EXIT } from './command.js';
+import type { Command, ProgramContext } from './command.js';
 import { recipientOf, tryRelays } from './relay-trials.js';
 import { json, painter } from './words.js';
 
-export const check: Command = {
-  name: 'check',
-  summary: 'check the configuration and show the effective settings',
-  help: `fieldpost check [--relay [--to ADDRESS]] [--env-file FILE] [--json]
+/** The command of a program, for the settings of its service. */
+export function checkOf(program: string, service: 'daemon' | 'cloud'): Command<ProgramContext> {
+  const isDaemon = service === 'daemon';
+  return {
+    name: 'check',
+    summary: 'check the configuration and show the effective settings',
+    help: `${program} check [--relay [--to ADDRESS]] [--env-file FILE] [--json]
 
-Reads the configuration as the daemon does. Prints every setting with its
-effective value, secrets hidden; or every problem. Exit status 78: the daemon
-refuses these settings. A start then uses the last good ones, if there are any.
-fieldpost help FIELDPOST_LOG explains that setting.
+Reads the configuration as the ${service} does. Prints every setting with its
+effective value, secrets hidden; or every problem. Exit status 78: the ${service}
+refuses these settings.${isDaemon ? ' A start then uses the last good ones, if there are any.' : ''}
+${program} help FIELDPOST_LOG explains that setting.
 
 --relay then connects to each relay and logs in, as delivery does, and tells
 each step. --to ADDRESS also sends a test mail, directly and not through the
@@ -29,32 +34,34 @@ reached, or has a fault of its own; 77 it refuses the login; 78 a setting is
 wrong (its certificate cannot be verified, it has no STARTTLS, it refuses our
 sender or name), or there is no relay; 65 it refuses the test mail or its
 recipient.`,
-  options: { json: { type: 'boolean' }, relay: { type: 'boolean' }, to: { type: 'string' } },
-  asksService: true,
-  async run(input, context) {
-    const { stdout, stderr, env, hostname } = context;
-    const to = recipientOf(input);
-    const inJson = input.options.json === true;
-    const parsed = parseConfig(env, context.read, context);
-    if ('problems' in parsed) {
-      if (inJson) {
-        stdout.write(json(parsed));
+    options: { json: { type: 'boolean' }, relay: { type: 'boolean' }, to: { type: 'string' } },
+    asksService: isDaemon,
+    async run(input, context) {
+      const { stdout, stderr, env, hostname } = context;
+      const to = recipientOf(input);
+      const inJson = input.options.json === true;
+      const parsed = parseConfig(env, context.read, context);
+      if ('problems' in parsed) {
+        if (inJson) {
+          stdout.write(json(parsed));
+          return EXIT.config;
+        }
+        for (const problem of parsed.problems) stderr.write(`${visible(formatProblem(problem))}\n`);
+        const verdict = `${counted(parsed.problems.length, 'problem')}: the ${service} refuses these settings.`;
+        stderr.write(`${painter(stderr, env)('bad', verdict)}\n`);
         return EXIT.config;
       }
-      for (const problem of parsed.problems) stderr.write(`${visible(formatProblem(problem))}\n`);
-      const verdict = `${counted(parsed.problems.length, 'problem')}: the daemon refuses these settings.`;
-      stderr.write(`${painter(stderr, env)('bad', verdict)}\n`);
-      return EXIT.config;
-    }
-    const config = describeConfig(parsed.config, hostname);
-    const sizeBytes = await context.fileSystemBytes(parsed.config.stateDir);
-    const warnings = allWarnings(parsed, hostname, sizeBytes);
-    if (!inJson) {
-      for (const [key, value] of Object.entries(config)) stdout.write(`${visible(`${key}=${value}`)}\n`);
-      for (const warning of warnings) stderr.write(`warning: ${visible(warning)}\n`);
-    }
-    const tried = input.options.relay === true ? await tryRelays(parsed.config, to, context, !inJson) : null;
-    if (inJson) stdout.write(json({ config, warnings, ...(tried !== null && { relays: tried.results }) }));
-    return tried?.exitCode ?? EXIT.ok;
-  },
-};
+      const config = describeConfig(parsed.config, hostname);
+      const sizeBytes = await context.fileSystemBytes(parsed.config.stateDir);
+      const warnings = allWarnings(parsed, hostname, sizeBytes);
+      if (!inJson) {
+        for (const [key, value] of Object.entries(config)) stdout.write(`${visible(`${key}=${value}`)}\n`);
+        for (const warning of warnings) stderr.write(`warning: ${visible(warning)}\n`);
+      }
+      const tried =
+        input.options.relay === true ? await tryRelays(parsed.config, to, context, !inJson) : null;
+      if (inJson) stdout.write(json({ config, warnings, ...(tried !== null && { relays: tried.results }) }));
+      return tried?.exitCode ?? EXIT.ok;
+    },
+  };
+}

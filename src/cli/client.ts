@@ -7,13 +7,13 @@ import type { Socket } from 'node:net';
 import { formatProblem, namedStateDirectory, parseConfig } from '../base/config/config.js';
 import { showListener } from '../base/config/endpoints.js';
 import type { Environment, ListenConfig } from '../base/config/types.js';
-import { systemCodeOf, wordsOf } from '../base/errors.js';
+import { EXIT, systemCodeOf, wordsOf } from '../base/errors.js';
 import { problemWords } from '../base/http/answer.js';
 import { isJsonObject, jsonIn } from '../base/json.js';
 import { MIB, SECOND_MS } from '../base/limits.js';
 import { Octets } from '../base/octets.js';
 import { refusalOfSelf } from '../base/retry/socket-error.js';
-import { type CommandContext, CommandError, EXIT } from './command.js';
+import { type CommandContext, CommandError } from './command.js';
 import { STATE_DIRECTORY } from './environment.js';
 
 /** The daemon's answer to a successful call. */

@@ -3,41 +3,19 @@
  */
 import type { ParseArgsConfig } from 'node:util';
 import type { Config } from '../base/config/settings.js';
-import type { Environment, ListenConfig, ReadText, RelayConfig, StatOf } from '../base/config/types.js';
+import type {
+  Environment,
+  ListenConfig,
+  ReadText,
+  RelayConfig,
+  SettingsSource,
+  StatOf,
+} from '../base/config/types.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Disk, DiskFile } from '../base/system/disk.js';
+import type { Output } from '../base/system/process.js';
 import type { TrialFault, TrialStep } from '../base/views.js';
 import type { Address } from '../mail/message/address.js';
-
-/** Exit statuses of sysexits(3). */
-export const EXIT = {
-  ok: 0,
-  usage: 64,
-  data: 65,
-  noInput: 66,
-  noUser: 67,
-  unavailable: 69,
-  cantCreate: 73,
-  inputOutput: 74,
-  tempFail: 75,
-  noPermission: 77,
-  config: 78,
-} as const;
-
-/** Standard output or standard error. */
-export interface Output {
-  write(text: string): void;
-  readonly isTTY: boolean;
-}
-
-/** The settings of a service. */
-export interface Settings {
-  readonly env: Environment;
-  /** Why the env file could not be read at the start; null if it could, or if there is none. */
-  readonly fault: string | null;
-  /** The settings now, with the env file read again. Throws CommandError if that file cannot be used. */
-  reread(): Environment;
-}
 
 /** What runs a process. */
 export interface Machine {
@@ -54,9 +32,6 @@ export interface Machine {
   readonly uid: number | null;
 }
 
-/** The commands that run until a signal. */
-export type ServiceName = 'run' | 'cloud' | 'dev';
-
 /** What a trial of a relay is given. */
 export interface Trial {
   readonly config: Config;
@@ -66,32 +41,42 @@ export interface Trial {
   readonly tell: (step: TrialStep) => void;
 }
 
-/** The process and the outside, for a command. */
-export interface CommandContext {
+/** The process and the outside, for the commands of every program. */
+export interface ProgramContext {
   readonly env: Environment;
   readonly stdout: Output;
   readonly stderr: Output;
+  readonly read: ReadText;
+  readonly statOf?: StatOf;
+  /** The names in a directory; throws the error of node:fs. */
+  readonly list: (directory: string) => string[];
+  /** The size of the file system of this path; infinite if it is not known. */
+  readonly fileSystemBytes: (path: string) => Promise<number>;
+  readonly hostname: string;
+  readonly version: string;
+  /** True in fieldpost.service: systemd has read the service's env files for it. */
+  readonly isUnit: boolean;
+  /** Speaks with a relay as delivery does; gives the fault that it has met, or null. */
+  readonly tryRelay: (relay: RelayConfig, trial: Trial) => Promise<TrialFault | null>;
+  /** Runs the service of the program until it ends; gives its exit status. */
+  readonly serve: (settings: SettingsSource) => Promise<number>;
+}
+
+/** The process and the outside, for a command of the device. */
+export interface CommandContext extends ProgramContext {
   readonly stdin: () => AsyncIterable<Uint8Array>;
   /** The kind of standard input. `none`: a terminal or /dev/null, which is read only if `-` asks for it. */
   readonly stdinKind: () => 'piped' | 'socket' | 'none';
-  readonly read: ReadText;
-  readonly statOf?: StatOf;
   /** The sockets of the service on this device. */
   readonly sockets: readonly ListenConfig[];
   /** The users that listen on this address of this device; none, or left out: not known. */
   readonly listenerUids?: (host: string, port: number) => Promise<readonly number[]>;
-  /** The names in a directory; throws the error of node:fs. */
-  readonly list: (directory: string) => string[];
   /** Opens a file for reading; rejects with the error of node:fs. */
   readonly open: (path: string) => Promise<Pick<DiskFile, 'read' | 'size' | 'close'>>;
   /** Makes a file without a name for temporary data; it is gone once it is closed. */
   readonly scratch: () => Promise<Pick<DiskFile, 'read' | 'write' | 'close'>>;
   /** Resolves after this long, and keeps the process alive meanwhile. */
   readonly pause: (ms: number) => Promise<void>;
-  /** The size of the file system of this path; infinite if it is not known. */
-  readonly fileSystemBytes: (path: string) => Promise<number>;
-  readonly hostname: string;
-  readonly version: string;
   /** This process and its machine, for a report. */
   readonly machine: () => Machine;
   readonly disk: Pick<Disk, 'list' | 'look' | 'space'>;
@@ -102,12 +87,6 @@ export interface CommandContext {
   readonly clock: Clock;
   /** True: the settings are those of the service on this device, and not of the environment or an env file. */
   readonly ofService?: boolean;
-  /** True in fieldpost.service: systemd has read the service's env files for it. */
-  readonly isUnit: boolean;
-  /** Speaks with a relay as delivery does; gives the fault that it has met, or null. */
-  readonly tryRelay: (relay: RelayConfig, trial: Trial) => Promise<TrialFault | null>;
-  /** Runs a service until it ends; gives its exit status. */
-  readonly serve: (name: ServiceName, settings: Settings) => Promise<number>;
 }
 
 /** The command line after the command's name. */
@@ -116,8 +95,8 @@ export interface CommandInput {
   readonly words: readonly string[];
 }
 
-/** One command of the command line. */
-export interface Command {
+/** One command of the command line, with the context that it needs. */
+export interface Command<C extends ProgramContext = CommandContext> {
   readonly name: string;
   readonly summary: string;
   /** The output of `--help`: usage first. */
@@ -135,7 +114,7 @@ export interface Command {
   /** True: it finds its settings itself. */
   readonly readsEnvFile?: true;
   /** Gives the exit status. Throws CommandError; anything else is a bug. */
-  run(input: CommandInput, context: CommandContext): Promise<number>;
+  run(input: CommandInput, context: C): Promise<number>;
 }
 
 /** Ends a command with a sentence on standard error, a hint below it, and an exit status. */

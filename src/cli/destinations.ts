@@ -2,19 +2,13 @@
  * `fieldpost destinations`: the address book, which lists the people to notify when this device goes offline.
  */
 
+import { EXIT } from '../base/errors.js';
 import { LANGS } from '../base/langs.js';
 import { counted } from '../base/sizes.js';
 import { visible } from '../base/text.js';
 import type { Destination } from '../mail/book/destination.js';
 import { connect } from './client.js';
-import {
-  type Command,
-  type CommandContext,
-  CommandError,
-  type CommandInput,
-  EXIT,
-  textOption,
-} from './command.js';
+import { type Command, type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
 import { columns, json, TYPE_NAMES, typeName } from './words.js';
 

@@ -2,9 +2,9 @@
  * The settings of commands: from the environment, and from the env files of the service.
  */
 import { parseEnvFile } from '../base/config/env-file.js';
-import type { Environment } from '../base/config/types.js';
-import { systemCodeOf, wordsOf } from '../base/errors.js';
-import { type CommandContext, CommandError, EXIT, type Settings } from './command.js';
+import type { Environment, SettingsSource } from '../base/config/types.js';
+import { EXIT, systemCodeOf, wordsOf } from '../base/errors.js';
+import { CommandError, type ProgramContext } from './command.js';
 
 /** The first env file of the service. The unit names the same files. */
 const ENV_FILE = '/etc/fieldpost/fieldpost.env';
@@ -23,14 +23,12 @@ export const STATE_DIRECTORY = '/var/lib/fieldpost';
 
 /**
  * The settings of a service. systemd reads the env files when it starts the service. On a reload the service reads them
- * itself, so its user needs the permission. `ofDevice`: the service is the device's daemon. Any other unit, such as that of a
- * cloud on the same machine, has its own settings.
+ * itself, so its user needs the permission.
  */
-export function settingsFor(envFile: string | null, ofDevice: boolean, context: CommandContext): Settings {
-  const isUnit = ofDevice && context.isUnit;
+export function settingsFor(envFile: string | null, context: ProgramContext): SettingsSource {
   const read = () => {
     if (envFile !== null) return readEnvFile(envFile, context);
-    return isUnit ? readServiceFiles(context) : {};
+    return context.isUnit ? readServiceFiles(context) : {};
   };
   let fault: string | null = null;
   let closed: CommandError | null = null;
@@ -72,7 +70,7 @@ interface ServiceFiles {
 }
 
 /** Reads the env files of the service in the order in which systemd reads them. */
-function serviceFiles(context: CommandContext): ServiceFiles {
+function serviceFiles(context: ProgramContext): ServiceFiles {
   const values: Record<string, string | undefined> = {};
   const problems: string[] = [];
   const denied: string[] = [];
@@ -103,7 +101,7 @@ function serviceFiles(context: CommandContext): ServiceFiles {
 }
 
 /** The settings in the env files of the service. Throws CommandError: 77 without permission for one, 78 for a fault. */
-function readServiceFiles(context: CommandContext): Environment {
+function readServiceFiles(context: ProgramContext): Environment {
   const { values, problems, denied } = serviceFiles(context);
   if (denied.length > 0)
     throw new CommandError(
@@ -114,7 +112,7 @@ function readServiceFiles(context: CommandContext): Environment {
 }
 
 /** The environment with the settings of the env file `path` over it, as EnvironmentFile= does. Throws CommandError (78). */
-export function withEnvFile(path: string, context: CommandContext): Environment {
+export function withEnvFile(path: string, context: ProgramContext): Environment {
   return { ...context.env, ...readEnvFile(path, context) };
 }
 
@@ -122,7 +120,7 @@ export function withEnvFile(path: string, context: CommandContext): Environment 
  * The environment of the service on this device, as far as this user can read it: `fieldpost status` finds the daemon
  * without options. An environment with a FIELDPOST_ key is used unchanged.
  */
-export function serviceEnvironment(context: CommandContext): Environment {
+export function serviceEnvironment(context: ProgramContext): Environment {
   const { env } = context;
   if (hasOwnSettings(env)) return env;
   const credentials = canRead(`${CREDENTIALS}/api-token`, context)
@@ -147,11 +145,11 @@ export function hasOwnSettings(env: Environment): boolean {
 /**
  * The environment with what can be used of the env file `path`, or of those of the service: systemd ignores bad lines, too.
  */
-export function lenientEnvironment(path: string | null, context: CommandContext): Environment {
+export function lenientEnvironment(path: string | null, context: ProgramContext): Environment {
   return { ...context.env, ...goodLines(path, context) };
 }
 
-function goodLines(path: string | null, context: CommandContext): Environment {
+function goodLines(path: string | null, context: ProgramContext): Environment {
   if (path === null) return serviceFiles(context).values;
   try {
     return parseEnvFile(context.read(path)).values;
@@ -168,7 +166,7 @@ function withoutProxies(env: Environment): Environment {
 /**
  * The same for a program that must never fail because of a file: without a warning, and without a file that has a fault.
  */
-export function tolerantEnvironment(context: CommandContext): Environment {
+export function tolerantEnvironment(context: ProgramContext): Environment {
   try {
     return serviceEnvironment({ ...context, stderr: { write: () => undefined, isTTY: false } });
   } catch (error) {
@@ -178,7 +176,7 @@ export function tolerantEnvironment(context: CommandContext): Environment {
 }
 
 /** False if this user has no permission to read the file, whether or not it exists. */
-function canRead(path: string, context: CommandContext): boolean {
+function canRead(path: string, context: ProgramContext): boolean {
   try {
     context.read(path);
     return true;
@@ -187,7 +185,7 @@ function canRead(path: string, context: CommandContext): boolean {
   }
 }
 
-function readEnvFile(path: string, context: CommandContext): Environment {
+function readEnvFile(path: string, context: ProgramContext): Environment {
   let text: string;
   try {
     text = context.read(path);

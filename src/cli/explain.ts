@@ -4,7 +4,8 @@
 import { guessOf } from '../base/config/nearest.js';
 import type { Row } from '../base/config/row.js';
 import { ROWS, SECRET_BY_KEY } from '../base/config/settings.js';
-import { CommandError, EXIT } from './command.js';
+import { EXIT } from '../base/errors.js';
+import { CommandError } from './command.js';
 
 const LINE_CHARS_MAX = 80;
 /** The value of each fact begins here. */

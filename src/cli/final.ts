@@ -1,9 +1,11 @@
 /**
  * Waits until messages are final, and tells what became of them.
  */
+
+import { EXIT } from '../base/errors.js';
 import { SECOND_MS } from '../base/limits.js';
 import { type Call, CallError, isPassing } from './client.js';
-import { type CommandContext, EXIT } from './command.js';
+import type { CommandContext } from './command.js';
 
 /** One call waits this long: less than the time after which a silent daemon counts as dead. */
 const SLICE_S = 20;

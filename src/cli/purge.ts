@@ -1,9 +1,11 @@
 /**
  * `fieldpost purge`: overwrites the content of finished messages on the disk.
  */
+
+import { EXIT } from '../base/errors.js';
 import { HOUR_MS } from '../base/limits.js';
 import { connect } from './client.js';
-import { type Command, EXIT } from './command.js';
+import type { Command } from './command.js';
 import { noMore } from './verbs.js';
 import { json } from './words.js';
 

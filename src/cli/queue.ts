@@ -2,12 +2,13 @@
  * `fieldpost queue`: shows the queue as mailq does, and lets an operator change it.
  */
 
+import { EXIT } from '../base/errors.js';
 import { bytesInWords, counted, span } from '../base/sizes.js';
 import { type DaemonState, headline } from '../base/state-lines.js';
 import { cut, visible } from '../base/text.js';
 import { STATUSES } from '../base/views.js';
 import { type Call, CallError, connect } from './client.js';
-import { type Command, CommandError, EXIT, textOption } from './command.js';
+import { type Command, CommandError, textOption } from './command.js';
 import { messagesWith, type ShownMessage, WAITING } from './listing.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
 import { columns, json, moment, typeName } from './words.js';

@@ -3,10 +3,11 @@
  */
 import { showRelay } from '../base/config/endpoints.js';
 import type { Config } from '../base/config/settings.js';
+import { EXIT } from '../base/errors.js';
 import { visible } from '../base/text.js';
 import type { TrialFault, TrialStep } from '../base/views.js';
 import { type Address, parseAddress } from '../mail/message/address.js';
-import { type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
+import { CommandError, type CommandInput, type ProgramContext } from './command.js';
 import { painter } from './words.js';
 
 /** The result for one relay; `fault` is null for a good one. */
@@ -39,7 +40,7 @@ export function recipientOf({ options: { relay, to } }: CommandInput): Address |
 export async function tryRelays(
   config: Config,
   to: Address | null,
-  context: CommandContext,
+  context: ProgramContext,
   shows: boolean,
 ): Promise<{ readonly results: readonly RelayResult[]; readonly exitCode: number }> {
   const { stdout, env, tryRelay } = context;

@@ -2,18 +2,11 @@
  * `fieldpost report`: all that a support desk asks for, in one text, without secrets and without who writes to whom.
  */
 import { parseConfig } from '../base/config/config.js';
-import { systemCodeOf, wordsOf } from '../base/errors.js';
+import { EXIT, systemCodeOf, wordsOf } from '../base/errors.js';
 import { isoOf } from '../base/instant.js';
 import { visible } from '../base/text.js';
 import { type Call, connect } from './client.js';
-import {
-  type Command,
-  type CommandContext,
-  CommandError,
-  type CommandInput,
-  EXIT,
-  textOption,
-} from './command.js';
+import { type Command, type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
 import { hasOwnSettings, lenientEnvironment, serviceEnvironment, withEnvFile } from './environment.js';
 import { journalLines, machineLines, storageLines } from './report/device.js';
 import { messageLines, namesOf, stateSection } from './report/of-daemon.js';

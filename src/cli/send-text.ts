@@ -2,9 +2,10 @@
  * The text of a message: from the options of the command line, or from standard input.
  */
 import { isUtf8 } from 'node:buffer';
+import { EXIT } from '../base/errors.js';
 import { INPUT_BYTES_MAX, MIB, SECOND_MS } from '../base/limits.js';
 import { Octets } from '../base/octets.js';
-import { type CommandContext, CommandError, type CommandInput, EXIT, textOption } from './command.js';
+import { type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
 
 /** After this long without input from a socket the mail is sent without it. */
 const SOCKET_MS = 2 * SECOND_MS;

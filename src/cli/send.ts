@@ -2,23 +2,16 @@
  * `fieldpost send`: gives a message to the daemon.
  */
 import { duration } from '../base/config/values.js';
-import { wordsOf } from '../base/errors.js';
+import { EXIT, wordsOf } from '../base/errors.js';
 import { IDEMPOTENCY_KEY_CHARS_MAX, SECOND_MS } from '../base/limits.js';
 import { bytesInWords } from '../base/sizes.js';
+import type { Output } from '../base/system/process.js';
 import { visible } from '../base/text.js';
 import { parseAddress } from '../mail/message/address.js';
 import { parseMailbox } from '../mail/message/mailbox.js';
 import { openForm } from './attach.js';
 import { type Answer, type Call, connect } from './client.js';
-import {
-  type Command,
-  type CommandContext,
-  CommandError,
-  type CommandInput,
-  EXIT,
-  type Output,
-  textOption,
-} from './command.js';
+import { type Command, type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
 import { outcomeLine, outcomeOf } from './final.js';
 import { textOf } from './send-text.js';
 import { json, TYPE_NAMES } from './words.js';

@@ -3,11 +3,11 @@
  * read to its end first, because the job whose output cron mails may write for hours.
  */
 import { Buffer } from 'node:buffer';
-import { wordsOf } from '../base/errors.js';
+import { EXIT, wordsOf } from '../base/errors.js';
 import { INPUT_BYTES_MAX, INPUT_MEMORY_BYTES, KIB, MIB } from '../base/limits.js';
 import { Octets } from '../base/octets.js';
 import type { Body } from './client.js';
-import { type CommandContext, CommandError, EXIT } from './command.js';
+import { type CommandContext, CommandError } from './command.js';
 import { upToDot } from './dot.js';
 
 const READ_BYTES = 256 * KIB;

@@ -3,9 +3,10 @@
  * next word, and the first word that is no option ends them.
  */
 
+import { EXIT } from '../base/errors.js';
 import { hasControl } from '../base/text.js';
 import { parseMailbox } from '../mail/message/mailbox.js';
-import { CommandError, EXIT } from './command.js';
+import { CommandError } from './command.js';
 
 /** What a call of sendmail asks for. */
 export interface SendmailCall {

@@ -2,10 +2,11 @@
  * `fieldpost sendmail`, `mailq` and `newaliases`: the commands by which programs of every Unix send mail.
  */
 import { randomUUID } from 'node:crypto';
+import { EXIT } from '../base/errors.js';
 import { SENDMAIL_ANSWER_MS } from '../base/limits.js';
 import { visible } from '../base/text.js';
 import { type Call, CallError, type Purpose } from './client.js';
-import { type Command, type CommandContext, CommandError, EXIT } from './command.js';
+import { type Command, type CommandContext, CommandError } from './command.js';
 import { mailqText } from './mailq.js';
 import { keepMail } from './sendmail-input.js';
 import { readSendmailCall, type SendmailCall } from './sendmail-options.js';

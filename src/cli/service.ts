@@ -1,38 +1,25 @@
 /**
- * `fieldpost run`, `cloud` and `dev`: their names and help.
+ * The commands that run a service until a signal.
  */
-import { type Command, type ServiceName, textOption } from './command.js';
+import { type Command, type ProgramContext, textOption } from './command.js';
 import { settingsFor } from './environment.js';
 
-const SUMMARY: Record<ServiceName, string> = {
-  run: 'run the daemon, as the systemd service does',
-  cloud: 'run the reference cloud, which tells people of offline devices',
-  dev: 'run daemon, mail catcher and cloud together, to try them',
-};
-
-const DETAIL: Record<ServiceName, string> = {
-  run: `It runs until SIGTERM or Ctrl-C. On SIGHUP it reads its settings again. Without
-usable settings it ends with exit status 78; fieldpost check shows the problems.`,
-  cloud: `It runs until SIGTERM or Ctrl-C. It listens on FIELDPOST_CLOUD_SERVER_LISTEN;
-devices set FIELDPOST_CLOUD to its URL. For TLS put a reverse proxy in front of
-it. It keeps its state in cloud/ below FIELDPOST_STATE_DIR.`,
-  dev: `It prints the addresses, a curl line to try, and every mail as it arrives. It
-keeps its state in ./.fieldpost.`,
-};
-
-/** The command for this service. */
-export function service(name: ServiceName): Command {
+/** The command for the service that this call runs. */
+export function serviceCommand(
+  call: string,
+  { summary, detail }: { readonly summary: string; readonly detail: string },
+): Command<ProgramContext> {
   return {
-    name,
-    summary: SUMMARY[name],
-    help: `fieldpost ${name} [--env-file FILE]
+    name: call.replace(/^.* /, ''),
+    summary,
+    help: `${call} [--env-file FILE]
 
-${DETAIL[name]}`,
+${detail}`,
     options: {},
     asksService: false,
     readsEnvFile: true,
     async run(input, context) {
-      return context.serve(name, settingsFor(textOption(input, 'env-file'), name === 'run', context));
+      return context.serve(settingsFor(textOption(input, 'env-file'), context));
     },
   };
 }

@@ -1,11 +1,14 @@
 /**
  * `fieldpost status`: shows the state of the daemon (local-api §3) in a few lines.
  */
+
+import { EXIT } from '../base/errors.js';
 import { span } from '../base/sizes.js';
 import { type DaemonState, headline, stateLines } from '../base/state-lines.js';
+import type { Output } from '../base/system/process.js';
 import { visible } from '../base/text.js';
 import { connect } from './client.js';
-import { type Command, EXIT, type Output } from './command.js';
+import type { Command } from './command.js';
 import { columns, json, moment, painter } from './words.js';
 
 export const status: Command = {

@@ -2,9 +2,10 @@
  * Commands with verbs, such as `fieldpost queue retry ID...`: finds the verb, and repeats it for each id.
  */
 import { guessOf } from '../base/config/nearest.js';
+import { EXIT } from '../base/errors.js';
 import { visible } from '../base/text.js';
 import type { Call } from './client.js';
-import { type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
+import { type CommandContext, CommandError, type CommandInput } from './command.js';
 import { json } from './words.js';
 
 /** Carries out a verb; `words` are those after it. */

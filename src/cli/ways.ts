@@ -5,9 +5,10 @@
 
 import { parseConfig } from '../base/config/config.js';
 import type { Environment, ListenConfig } from '../base/config/types.js';
+import { EXIT } from '../base/errors.js';
 import { SENDMAIL_PAUSE_MS, SENDMAIL_TRY_MS } from '../base/limits.js';
 import { type Call, type CallError, callFirst, isPassing, isShut, type Purpose, waysOver } from './client.js';
-import { type CommandContext, CommandError, EXIT } from './command.js';
+import { type CommandContext, CommandError } from './command.js';
 import { hasOwnSettings, tolerantEnvironment } from './environment.js';
 
 /**

@@ -2,8 +2,9 @@
  * How commands show things to people: names, times, columns, colours.
  */
 import type { Mood } from '../base/state-lines.js';
+import type { Output } from '../base/system/process.js';
 import { visible } from '../base/text.js';
-import type { CommandContext, Output } from './command.js';
+import type { CommandContext } from './command.js';
 
 /** `value` as JSON for programs, harmless on a terminal. */
 export function json(value: unknown): string {

@@ -16,7 +16,6 @@ import type { ListenConfig } from '../base/config/types.js';
 import { FieldpostError } from '../base/errors.js';
 import { createHttp, type Http } from '../base/http/http.js';
 import { RefusedTotals } from '../base/http/problem.js';
-import { inOrder } from '../base/in-order.js';
 import {
   CLOUD_DEVICES_MAX,
   CLOUD_DOCUMENT_BYTES_MAX,
@@ -28,13 +27,12 @@ import {
 import { openListeners } from '../base/system/listen.js';
 import type { Daemon } from '../device/daemon.js';
 import { Delivery } from '../mail/delivery/delivery.js';
+import type { System } from '../mail/engine.js';
+import { inOrder, storeOptions, tokenSources } from '../mail/engine.js';
 import type { Draft } from '../mail/message/message.js';
 import type { SendShort } from '../mail/message/short.js';
-import { tokenSources } from '../mail/relay-tokens.js';
 import { openStore } from '../mail/store/journaled-store.js';
 import type { KeyedContent, Store } from '../mail/store/store.js';
-import { storeOptions } from '../mail/store-options.js';
-import type { System } from '../mail/system.js';
 import { AcceptedMessages } from './accepted.js';
 import { type CheckKey, createKeyCheck, OPERATOR } from './access.js';
 import type { CloudParts } from './calls.js';

@@ -2,10 +2,10 @@
  * The cloud's state in files of one machine, below `cloud/` in the state directory.
  */
 import { dirname, join } from 'node:path';
+import type { System } from '../mail/engine.js';
 import type { ShortDraft } from '../mail/message/message.js';
 import { syncAbove } from '../mail/store/disk-error.js';
 import type { Accepted, KeyedContent } from '../mail/store/store.js';
-import type { System } from '../mail/system.js';
 import { Documents } from './documents.js';
 import type { FleetStore } from './fleet-store.js';
 import { FileKeys } from './keys.js';

@@ -16,18 +16,12 @@ import { wordsOf } from '../base/errors.js';
 import { mapOf, shapeOf } from '../base/json.js';
 import type { Disk } from '../base/system/disk.js';
 import type { Log } from '../base/system/log.js';
-
-/** Settings that can be used, and what is wrong with those that cannot. */
-type Chosen =
-  | { readonly parsed: Good; readonly env: Environment; readonly refused: string | null }
-  | { readonly problems: readonly string[] };
-
-type Good = Exclude<ParsedConfig, { problems: unknown }>;
+import { type ChosenSettings, type GoodSettings, plainChoice, type SettingsChoice } from '../mail/serve.js';
 
 interface LastSettingsOptions {
   readonly parse: (env: Environment, accepted: ReadonlySet<string>) => ParsedConfig;
-  /** False: the file is read, but never written. */
-  readonly keeps: boolean;
+  /** False: only the given settings are good enough, because a person can correct them. */
+  readonly mayFallBack: boolean;
   readonly disk: Disk;
   readonly log: Log;
   readonly directory: string;
@@ -42,7 +36,7 @@ interface Document {
 }
 
 /** The kept settings of one state directory. */
-export class LastSettings {
+export class LastSettings implements SettingsChoice {
   readonly #options: LastSettingsOptions;
   readonly #path: string;
   readonly #file: Low<Document | null>;
@@ -71,16 +65,11 @@ export class LastSettings {
     return this.#options.parse(env, new Set(Object.keys(this.#kept ?? {})));
   }
 
-  /**
-   * The settings to start with: `env`, or the kept ones if `env` cannot be used and `mayFallBack`. `fault`: why the env
-   * file cannot be read, or null.
-   */
-  choose(env: Environment, fault: string | null, mayFallBack: boolean): Chosen {
-    const found = this.parse(env);
-    const problems = fault === null ? [] : [fault];
-    if ('problems' in found) problems.push(...found.problems.map(formatProblem));
-    else if (fault === null) return { parsed: found, env, refused: null };
-    if (!mayFallBack || this.#kept === null) return { problems };
+  /** The settings to start with: `env`, or the kept ones if `env` cannot be used. */
+  choose(env: Environment, fault: string | null): ChosenSettings {
+    const found = plainChoice((one) => this.parse(one)).choose(env, fault);
+    if (!('problems' in found) || !this.#options.mayFallBack || this.#kept === null) return found;
+    const { problems } = found;
     const before = { ...withoutSettings(env), ...withoutNulls(this.#kept), ...this.#secretsIn(env) };
     const parsed = this.parse(before);
     const missing = 'problems' in parsed ? parsed.problems.map(formatProblem) : this.#missing(parsed);
@@ -92,7 +81,6 @@ export class LastSettings {
 
   /** Keeps `env`, with which the daemon runs now. A failure is logged. */
   async keep(env: Environment): Promise<void> {
-    if (!this.#options.keeps) return;
     const settings: Record<string, string | null> = {};
     for (const [key, value] of Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1)))
       if (isSetting(key) && value?.trim()) settings[key] = mayBeSecret(key, value) ? null : value;
@@ -114,7 +102,7 @@ export class LastSettings {
   }
 
   /** A problem for each secret that the kept settings had, and that is nowhere now: a token must not fall away. */
-  #missing({ config }: Good): string[] {
+  #missing({ config }: GoodSettings): string[] {
     const gone = ROWS.filter(([member, { key }]) => this.#kept?.[key] === null && config[member] === null);
     return gone.map(([, { key }]) => `${key}: it was set, a secret is not kept, and it is not set now`);
   }

@@ -9,8 +9,8 @@ import type { ListenConfig } from '../base/config/types.js';
 import { type ErrorCode, FieldpostError } from '../base/errors.js';
 import { type Listeners, openListeners } from '../base/system/listen.js';
 import { secureSocket } from '../base/system/tls-door.js';
+import { namesOf, type System } from '../mail/engine.js';
 import type { BeginMail } from '../mail/message/mail-intake.js';
-import { namesOf, type System } from '../mail/system.js';
 
 /** An SMTP server that listens. */
 export interface SmtpSide extends Listeners {

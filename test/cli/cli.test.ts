@@ -14,7 +14,7 @@ t.test('without a command it lists the commands; this is a usage error', async (
   t.equal(asked.code, 0);
   t.equal(asked.err, '');
   t.equal(asked.out, bare.err);
-  for (const name of ['run', 'cloud', 'dev', 'check', 'status', 'queue', 'destinations', 'send', 'version']) {
+  for (const name of ['run', 'check', 'status', 'queue', 'destinations', 'send', 'version']) {
     t.match(asked.out, new RegExp(`^  ${name} +\\w`, 'm'));
     const help = await fieldpost([name, '--help']);
     t.equal(help.code, 0, name);
@@ -69,8 +69,8 @@ t.test('version', async (t) => {
 /** The settings that the service gets now and after `change`. */
 async function settingsOf(argv: readonly string[], world: World, change: () => void) {
   const seen: unknown[] = [];
-  const serve: World['serve'] = async (name, { env, fault, reread }) => {
-    seen.push(name, env);
+  const serve: NonNullable<World['serve']> = async ({ env, fault, reread }) => {
+    seen.push(env);
     if (fault !== null) seen.push(fault);
     change();
     try {
@@ -92,11 +92,10 @@ t.test('a service gets its settings, and can read them again', async (t) => {
   const after = () => Object.assign(files, { '/f': 'C=1', [SERVICE_FILE]: 'C=2' });
   before();
   const alone = await settingsOf(['run'], { env, files }, after);
-  t.strictSame(alone, { code: 7, err: '', seen: ['run', env, env] });
+  t.strictSame(alone, { code: 7, err: '', seen: [env, env] });
   before();
-  const named = await settingsOf(['dev', '--env-file', '/f'], { env, files }, after);
+  const named = await settingsOf(['run', '--env-file', '/f'], { env, files }, after);
   t.strictSame(named.seen, [
-    'dev',
     { A: '1', FIELDPOST_LOG: 'debug', B: '1' },
     { A: '1', FIELDPOST_LOG: 'warn', C: '1' },
   ]);
@@ -104,25 +103,19 @@ t.test('a service gets its settings, and can read them again', async (t) => {
   const unit = await settingsOf(['run'], { env, files, isUnit: true }, after);
   t.strictSame(
     unit.seen,
-    ['run', env, { A: '1', C: '2' }],
+    [env, { A: '1', C: '2' }],
     'the settings that systemd copied from the file are gone with it',
   );
   before();
-  for (const other of ['cloud', 'dev']) {
-    before();
-    const { seen } = await settingsOf([other], { env, files, isUnit: true }, after);
-    t.strictSame(seen, [other, env, env], 'a unit of another service has settings of its own');
-  }
-  before();
   const gone = await settingsOf(['run'], { env, files, isUnit: true }, () => delete files[SERVICE_FILE]);
-  t.strictSame(gone.seen[2], { A: '1' }, 'no file is an empty one');
+  t.strictSame(gone.seen[1], { A: '1' }, 'no file is an empty one');
   const broken = await settingsOf(['run'], { env, files: { [SERVICE_FILE]: 'x' }, isUnit: true }, after);
-  t.match(broken.seen, ['run', env, /fieldpost.env:1/], 'the service decides about a fault of the file');
+  t.match(broken.seen, [env, /fieldpost.env:1/], 'the service decides about a fault of the file');
   files[SERVICE_FILE] = failure('EACCES', SERVICE_FILE);
   const closed = await settingsOf(['run'], { env, files, isUnit: true }, () => undefined);
-  t.match(closed.seen, ['run', env, /no permission to read .* restart/]);
+  t.match(closed.seen, [env, /no permission to read .* restart/]);
   const opened = await settingsOf(['run'], { env, files, isUnit: true }, after);
-  t.match(opened.seen[2], /restart/, 'it cannot know which settings of the start came from the file');
+  t.match(opened.seen[1], /restart/, 'it cannot know which settings of the start came from the file');
 });
 
 /** The EnvironmentFile= lines of the unit, as paths. */
@@ -164,9 +157,9 @@ t.test('commands and the service read the env files of the unit, in its order', 
   };
   const { seen } = await settingsOf(['run'], { env, files, isUnit: true }, change);
   const before = { FIELDPOST_LOG: 'warn', FIELDPOST_MAX_BATCH: '3' };
-  t.strictSame(seen[1], { ...env, ...before });
+  t.strictSame(seen[0], { ...env, ...before });
   t.strictSame(
-    seen[2],
+    seen[1],
     { ...env, ...before, FIELDPOST_HISTORY: '8', FIELDPOST_MAX_QUEUE: '5' },
     'a reload follows a file that is new, and one that is gone',
   );
@@ -186,7 +179,7 @@ t.test('faults in drop-in files name the file and the line; what cannot be read 
   t.equal(checked.code, 78);
   t.match(checked.err, all);
   const run = await settingsOf(['run'], { files: faults, isUnit: true }, () => undefined);
-  t.match(run.seen[2], all, 'the service decides about the faults');
+  t.match(run.seen[1], all, 'the service decides about the faults');
   const directory = { [drop('a.env')]: failure('EISDIR', drop('a.env')) };
   t.match(await fieldpost(['check'], { files: directory }), { code: 78, err: /a\.env/ });
   const gone = { [drop('a.env')]: failure('ENOENT', drop('a.env')), [drop('b.env')]: 'FIELDPOST_LOG=warn' };
@@ -203,7 +196,7 @@ t.test('faults in drop-in files name the file and the line; what cannot be read 
       `fieldpost: this user has no permission to read ${denied}, so its settings are ignored\n`,
     );
     const closed = await settingsOf(['run'], { files, isUnit: true }, () => undefined);
-    t.match(closed.seen, ['run', {}, new RegExp(`no permission to read ${denied}: restart`)]);
+    t.match(closed.seen, [{}, new RegExp(`no permission to read ${denied}: restart`)]);
   }
 });
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { INPUT_BYTES_MAX, INPUT_MEMORY_BYTES, MIB, SENDMAIL_TRY_MS } from '../../src/base/limits.js';
-import { wordsOfCall } from '../../src/cli/cli.js';
+import { wordsOfCall } from '../../src/cli/device.js';
 import { startApi } from '../support/api.js';
 import { FakeClock } from '../support/clock.js';
 import { shortDirectory, socketPath } from '../support/short-directory.js';

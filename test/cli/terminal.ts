@@ -8,6 +8,7 @@ import { addressOf } from '../../src/base/config/endpoints.js';
 import type { Environment } from '../../src/base/config/types.js';
 import { runCommand } from '../../src/cli/cli.js';
 import type { CommandContext } from '../../src/cli/command.js';
+import { DEVICE_PROGRAM } from '../../src/cli/device.js';
 import type { TestApi } from '../support/api.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
@@ -35,7 +36,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
     if (names.length === 0) read(directory);
     return names.map((path) => path.slice(directory.length + 1));
   };
-  const code = await runCommand(argv, {
+  const code = await runCommand<CommandContext>(DEVICE_PROGRAM, argv, {
     env: {},
     hostname: 'gateway-7',
     fileSystemBytes: async () => Number.POSITIVE_INFINITY,

@@ -13,7 +13,7 @@ import { systemClock } from '../../src/base/system/clock.js';
 import { systemDisk } from '../../src/base/system/disk.js';
 import { systemLock } from '../../src/base/system/lock.js';
 import { createDaemon, type Daemon } from '../../src/device/daemon.js';
-import type { System } from '../../src/mail/system.js';
+import type { System } from '../../src/mail/engine.js';
 import { apiAt, ask } from '../support/ask.js';
 import { FakeClock } from '../support/clock.js';
 import { DEVICE, fakeCloud, KEY, problem } from '../support/cloud.js';

@@ -1,8 +1,7 @@
 /** The notifications to the service manager, and the status line. */
 import t from 'tap';
 import { MINUTE_MS, SECOND_MS, STATUS_EVERY_MS } from '../../src/base/limits.js';
-import type { Notifier } from '../../src/base/system/notify.js';
-import { Herald, watchdogMsOf } from '../../src/device/herald.js';
+import { type Notifier, StateNotifier, watchdogMsOf } from '../../src/base/system/notify.js';
 import { statusLine } from '../../src/device/status-line.js';
 import { FakeClock } from '../support/clock.js';
 
@@ -21,13 +20,13 @@ function bench(watchdogMs: number | null = null) {
     stopping: () => hear('stopping'),
     watchdog: () => hear('alive'),
   };
-  return { clock, said, manager, herald: new Herald({ notifier, clock, watchdogMs }) };
+  return { clock, said, manager, state: new StateNotifier({ notifier, clock, watchdogMs }) };
 }
 
 t.test('the status is sent when it has changed, and at most every few seconds', async (t) => {
-  const { clock, said, herald } = bench();
+  const { clock, said, state } = bench();
   let words = 'a';
-  await herald.ready(() => words);
+  await state.ready(() => words);
   await clock.advance(MINUTE_MS);
   t.same(said.splice(0), ['ready a'], 'nothing new, nothing told');
   words = 'b';
@@ -40,10 +39,10 @@ t.test('the status is sent when it has changed, and at most every few seconds', 
 });
 
 t.test('a reload runs between its two notifications, and tells the new status', async (t) => {
-  const { clock, said, herald } = bench();
+  const { clock, said, state } = bench();
   let words = 'old';
-  await herald.ready(() => words);
-  await herald.reloading(async () => {
+  await state.ready(() => words);
+  await state.reloading(async () => {
     said.push('it happens');
     words = 'new';
   });
@@ -52,28 +51,28 @@ t.test('a reload runs between its two notifications, and tells the new status', 
 });
 
 t.test('keep-alives continue until the end', async (t) => {
-  const { clock, said, herald } = bench(15 * SECOND_MS);
-  await herald.ready(() => String(clock.bootMs()));
+  const { clock, said, state } = bench(15 * SECOND_MS);
+  await state.ready(() => String(clock.bootMs()));
   said.length = 0;
   await clock.advance(MINUTE_MS);
   t.equal(said.filter((words) => words === 'alive').length, 4);
-  await herald.stopping();
+  await state.stopping();
   said.length = 0;
   await clock.advance(MINUTE_MS);
   t.same(said, ['alive', 'alive', 'alive', 'alive'], 'no status any more');
-  herald.stop();
+  state.stop();
   await clock.advance(MINUTE_MS);
   t.equal(said.length, 4);
   t.equal(clock.pending, 0);
 });
 
 t.test('notifications do not queue up for a slow manager; a stop ends them', async (t) => {
-  const { clock, said, manager, herald } = bench(SECOND_MS);
-  await herald.ready(() => 'ok');
+  const { clock, said, manager, state } = bench(SECOND_MS);
+  await state.ready(() => 'ok');
   manager.slowMs = 20 * SECOND_MS;
   await clock.advance(MINUTE_MS);
   t.same(said, ['ready ok', 'alive', 'alive', 'alive']);
-  herald.stop();
+  state.stop();
   await clock.advance(MINUTE_MS);
   t.equal(said.length, 4);
 });

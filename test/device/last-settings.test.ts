@@ -17,9 +17,9 @@ const parse = (env: Environment, accepted: ReadonlySet<string>) =>
   );
 
 /** The kept settings of `directory`, and what is logged about them. */
-async function open(directory: string, { disk = systemDisk(), keeps = true } = {}) {
+async function open(directory: string, { disk = systemDisk(), mayFallBack = true } = {}) {
   const { log, lines: said } = keptLog();
-  const last = await LastSettings.open({ parse, keeps, disk, log, directory, version: '1.0.0' });
+  const last = await LastSettings.open({ parse, mayFallBack, disk, log, directory, version: '1.0.0' });
   return { last, said };
 }
 
@@ -28,7 +28,7 @@ t.test('good settings are used, not the kept ones', async (t) => {
   const { last } = await open(directory);
   await last.keep({ FIELDPOST_MAX_BATCH: '2' });
   const env = { FIELDPOST_MAX_BATCH: '3', PATH: '/bin' };
-  t.match(last.choose(env, null, true), { parsed: { config: { maxBatch: 3 } }, env, refused: null });
+  t.match(last.choose(env, null), { parsed: { config: { maxBatch: 3 } }, env, refused: null });
 });
 
 t.test('after a fault the kept settings are used, in the present environment', async (t) => {
@@ -36,41 +36,33 @@ t.test('after a fault the kept settings are used, in the present environment', a
   await (await open(directory)).last.keep({ FIELDPOST_MAX_BATCH: '2', PATH: '/old' });
   const { last } = await open(directory);
   const env = { FIELDPOST_MAX_BATCH: 'many', FIELDPOST_LOG: 'debug', PATH: '/bin' };
-  t.match(last.choose(env, null, true), {
+  t.match(last.choose(env, null), {
     parsed: { config: { maxBatch: 2, logLevel: 'info' } },
     env: { FIELDPOST_MAX_BATCH: '2', PATH: '/bin' },
     refused: /FIELDPOST_MAX_BATCH=many/,
   });
-  t.match(last.choose({}, 'the file cannot be read', true), { refused: 'the file cannot be read' });
-  t.match(last.choose(env, null, false), { problems: [/many/] }, 'not where somebody can mend it');
+  t.match(last.choose({}, 'the file cannot be read'), { refused: 'the file cannot be read' });
+  const shown = await open(directory, { mayFallBack: false });
+  t.match(shown.last.choose(env, null), { problems: [/many/] }, 'not where somebody can mend it');
 });
 
 t.test('without kept settings, or with bad ones, all problems are reported', async (t) => {
   const directory = t.testdir();
   const { last } = await open(directory);
   const env = { FIELDPOST_MAX_BATCH: 'many' };
-  t.match(last.choose(env, null, true), { problems: { length: 1 } });
+  t.match(last.choose(env, null), { problems: { length: 1 } });
   await last.keep({ FIELDPOST_HISTORY: 'long' });
-  t.match(last.choose(env, 'f', true), { problems: ['f', /many/, /either: FIELDPOST_HISTORY=long/] });
+  t.match(last.choose(env, 'f'), { problems: ['f', /many/, /either: FIELDPOST_HISTORY=long/] });
 });
 
 t.test('a key that a newer version has accepted warns, any other unknown one is a fault', async (t) => {
   const { last } = await open(t.testdir());
   await last.keep({ FIELDPOST_OF_TOMORROW: '1' });
-  t.match(last.choose({ FIELDPOST_OF_TOMORROW: '2' }, null, true), {
+  t.match(last.choose({ FIELDPOST_OF_TOMORROW: '2' }, null), {
     parsed: { warnings: [/FIELDPOST_OF_TOMORROW is not known to this version/] },
     refused: null,
   });
-  t.match(last.choose({ FIELDPOST_RELAI: '2' }, null, false), { problems: [/RELAI/] });
-});
-
-t.test('a service that keeps no settings reads those of the daemon', async (t) => {
-  const directory = t.testdir();
-  await (await open(directory)).last.keep({ FIELDPOST_OF_TOMORROW: '1' });
-  const reader = (await open(directory, { keeps: false })).last;
-  await reader.keep({});
-  for (const last of [reader, (await open(directory)).last])
-    t.match(last.parse({ FIELDPOST_OF_TOMORROW: '2' }), { warnings: [/FIELDPOST_OF_TOMORROW/] });
+  t.match(last.parse({ FIELDPOST_RELAI: '2' }), { problems: [{ key: 'FIELDPOST_RELAI' }] });
 });
 
 t.test('a secret is not kept: a fallback takes it from the present environment', async (t) => {
@@ -101,7 +93,7 @@ t.test('a secret is not kept: a fallback takes it from the present environment',
 
   const { last } = await open(directory);
   const bad = { FIELDPOST_HISTORY: 'x' };
-  const taken = last.choose({ ...secrets, ...bad }, null, true);
+  const taken = last.choose({ ...secrets, ...bad }, null);
   t.match(taken, {
     refused: /HISTORY/,
     parsed: {
@@ -111,14 +103,14 @@ t.test('a secret is not kept: a fallback takes it from the present environment',
     env: secrets,
   });
   const { FIELDPOST_API_TOKEN, ...rest } = secrets;
-  const ofFile = last.choose({ ...rest, ...bad, FIELDPOST_API_TOKEN_FILE: '/token' }, null, true);
+  const ofFile = last.choose({ ...rest, ...bad, FIELDPOST_API_TOKEN_FILE: '/token' }, null);
   t.match(ofFile, { refused: /HISTORY/, env: { FIELDPOST_API_TOKEN_FILE: '/token' } });
   t.match(
-    last.choose({ ...rest, ...bad }, null, true),
+    last.choose({ ...rest, ...bad }, null),
     { problems: [/HISTORY/, /cannot be used either: FIELDPOST_API_TOKEN: it was set/] },
     'no door opens because its token is gone',
   );
-  t.match(last.choose(bad, null, true), { problems: [/HISTORY/, /no password/] });
+  t.match(last.choose(bad, null), { problems: [/HISTORY/, /no password/] });
 });
 
 t.test('a key without a value in the file of an earlier program is no secret that is missing', async (t) => {
@@ -138,11 +130,7 @@ t.test('a key without a value in the file of an earlier program is no secret tha
   });
   await file.write({ version: '0.1.0', settings });
   const { last, said } = await open(directory);
-  const chosen = last.choose(
-    { FIELDPOST_MAX_BATCH: 'many', FIELDPOST_LOCAL_MAIL: 'nobody here' },
-    null,
-    true,
-  );
+  const chosen = last.choose({ FIELDPOST_MAX_BATCH: 'many', FIELDPOST_LOCAL_MAIL: 'nobody here' }, null);
   t.match(chosen, { refused: /many/, parsed: { config: { maxBatch: 2, localMail: null } } });
   t.same(said, []);
 });
@@ -180,6 +168,6 @@ t.test('a disk that refuses, a damaged file and a directory are reported and sto
   for (const content of ['', 'x', '00000000 {}\n', {}] as const) {
     const { last, said } = await open(t.testdir({ 'settings.json': content }));
     t.match(said, [/settings not kept /], JSON.stringify(content));
-    t.match(last.choose({ FIELDPOST_HISTORY: 'x' }, null, true), { problems: { length: 1 } });
+    t.match(last.choose({ FIELDPOST_HISTORY: 'x' }, null), { problems: { length: 1 } });
   }
 });

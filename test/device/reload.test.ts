@@ -4,8 +4,8 @@ import { parseConfig } from '../../src/base/config/config.js';
 import type { Environment } from '../../src/base/config/types.js';
 import { MINUTE_MS } from '../../src/base/limits.js';
 import { LastSettings } from '../../src/device/last-settings.js';
-import { nextConfig, type Running, reload, withSockets } from '../../src/device/reload.js';
-import { Warnings } from '../../src/device/warnings.js';
+import { withSockets } from '../../src/device/settings.js';
+import { nextConfig, type Running, reload, Warnings } from '../../src/mail/serve.js';
 import { FakeClock } from '../support/clock.js';
 import { configOf, testSystem } from '../support/system.js';
 
@@ -23,9 +23,16 @@ async function setUp() {
   const parse = (env: Environment, accepted: ReadonlySet<string>) =>
     parseConfig(env, () => '', { hostname: system.hostname() }, accepted);
   const { disk, log, version } = system;
-  const last = await LastSettings.open({ parse, keeps: true, disk, log, directory: '/var/lib', version });
+  const last = await LastSettings.open({
+    parse,
+    mayFallBack: true,
+    disk,
+    log,
+    directory: '/var/lib',
+    version,
+  });
   const given: number[] = [];
-  const service = {
+  const served = {
     async reload({ maxBatch }: { maxBatch: number }) {
       given.push(maxBatch);
       return { taken: ['FIELDPOST_MAX_BATCH'], waiting: ['FIELDPOST_HISTORY'] };
@@ -37,7 +44,7 @@ async function setUp() {
   const again = async (env: Environment | Error) => {
     found.env = env;
     lines.length = 0;
-    await reload({ service, settings, last, running, system, warnings, fileSystemBytes });
+    await reload({ served, settings, choice: last, running, system, warnings, fileSystemBytes });
     return lines.join('');
   };
   return { clock, running, given, again, last, next: () => nextConfig(settings, last) };
@@ -48,7 +55,7 @@ t.test('good settings are followed, kept for the next start, and logged with new
   const env = { FIELDPOST_MAX_BATCH: '2', FIELDPOST_LOG: 'debug' };
   t.match(await again(env), /reloaded taken=FIELDPOST_MAX_BATCH needsRestart=FIELDPOST_HISTORY\n.*no relay/);
   t.same([given, running], [[2], { level: 'debug', fault: null }]);
-  t.match(last.choose({ FIELDPOST_LOG: 'loud' }, null, true), { env });
+  t.match(last.choose({ FIELDPOST_LOG: 'loud' }, null), { env });
 });
 
 t.test('settings with a fault change nothing; the fault lasts until good ones come', async (t) => {

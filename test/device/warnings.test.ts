@@ -1,6 +1,6 @@
 import t from 'tap';
 import { MIB } from '../../src/base/limits.js';
-import { Warnings } from '../../src/device/warnings.js';
+import { Warnings } from '../../src/mail/serve.js';
 import { configOf, keptLog } from '../support/system.js';
 
 const parsed = (env: Record<string, string>) => ({

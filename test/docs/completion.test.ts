@@ -7,7 +7,8 @@ import t from 'tap';
 import { SECRET_BY_KEY } from '../../src/base/config/settings.js';
 import { LANGS } from '../../src/base/langs.js';
 import { STATUSES } from '../../src/base/views.js';
-import { COMMANDS, COMMON } from '../../src/cli/cli.js';
+import { COMMON } from '../../src/cli/cli.js';
+import { DEVICE_PROGRAM } from '../../src/cli/device.js';
 import { TYPE_NAMES } from '../../src/cli/words.js';
 import { sameFile } from '../support/pages.js';
 
@@ -19,7 +20,7 @@ const FILES = ['attach', 'env-file', 'out'];
 
 /** The completion file. */
 async function completion(): Promise<string> {
-  const commands = await Promise.all(Object.values(COMMANDS).map((load) => load()));
+  const commands = await Promise.all(Object.values(DEVICE_PROGRAM.commands).map((load) => load()));
   const names = commands.map(({ name }) => name);
   const takers = new Set<string>();
   const cases = commands.map(({ name, options, verbs = [], readsArguments }) => {

@@ -5,10 +5,11 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
-import { FieldpostError } from '../../src/base/errors.js';
+import { EXIT, FieldpostError } from '../../src/base/errors.js';
 import { PROBLEMS, problemOf } from '../../src/base/http/problem.js';
-import { COMMANDS, COMMON } from '../../src/cli/cli.js';
-import { type Command, EXIT } from '../../src/cli/command.js';
+import { COMMON } from '../../src/cli/cli.js';
+import type { Command } from '../../src/cli/command.js';
+import { DEVICE_PROGRAM } from '../../src/cli/device.js';
 import { readSendmailCall } from '../../src/cli/sendmail-options.js';
 import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
 import { ROUTES } from '../../src/device/api/routes.js';
@@ -30,13 +31,13 @@ function helpAsMarkdown({ name, summary, help }: Command): string[] {
 }
 
 t.test('fieldpost(1) has the help of every command', async (t) => {
-  const commands = await Promise.all(Object.values(COMMANDS).map((load) => load()));
+  const commands = await Promise.all(Object.values(DEVICE_PROGRAM.commands).map((load) => load()));
   t.ok(commands.length >= 11);
   sameBlock(t, 'build/man/fieldpost.1.md', 'commands', ['', ...commands.flatMap(helpAsMarkdown)]);
 });
 
 t.test('the help of a command names its options and verbs, and no others', async (t) => {
-  for (const load of Object.values(COMMANDS)) {
+  for (const load of Object.values(DEVICE_PROGRAM.commands)) {
     const { name, help, options, verbs = [], readsArguments } = await load();
     if (readsArguments) continue;
     const named = [...help.matchAll(/--([a-z-]+)/g)].map(([, option]) => option);

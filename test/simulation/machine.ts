@@ -4,7 +4,7 @@
  */
 import type { Server } from 'node:http';
 import type { LogFields } from '../../src/base/system/log.js';
-import type { System } from '../../src/mail/system.js';
+import type { System } from '../../src/mail/engine.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import type { Chance } from './chance.js';
 import { MachineClock, type Timeline } from './timeline.js';

@@ -5,7 +5,7 @@ import type { Config } from '../../src/base/config/settings.js';
 import type { Environment } from '../../src/base/config/types.js';
 import { createConnect } from '../../src/base/system/connect.js';
 import { createLog, type Log } from '../../src/base/system/log.js';
-import type { System } from '../../src/mail/system.js';
+import type { System } from '../../src/mail/engine.js';
 import { FakeClock } from './clock.js';
 import { FaultyDisk } from './faulty-disk.js';
 import { seededRandom } from './random.js';

@@ -51,3 +51,12 @@ export type ReadText = (path: string) => string;
 
 /** The owner and the mode of what stands at a path, links followed; null if that is not known. */
 export type StatOf = (path: string) => { readonly uid: number; readonly mode: number } | null;
+
+/** The settings of a service. */
+export interface SettingsSource {
+  readonly env: Environment;
+  /** Why the env file could not be read at the start; null if it could, or if there is none. */
+  readonly fault: string | null;
+  /** The settings now, with the env file read again. Throws if that file cannot be used. */
+  reread(): Environment;
+}

@@ -1,5 +1,6 @@
 /**
- * Notifies the service manager (sd_notify(3)): ready, reloading, stopping, watchdog, and a status line.
+ * Notifies the service manager (sd_notify(3)): ready, reloading, stopping, signs of life, and a status line when it has
+ * changed.
  *
  * Each notification is a child process. The package systemd-notify sends `ready` and the status; the same program sends
  * the rest. This file adds what the package lacks: notifications keep their order, one that hangs is given up, words
@@ -8,9 +9,11 @@
 import { execFile } from 'node:child_process';
 import notify from 'systemd-notify';
 import { wordsOf } from '../errors.js';
-import { NOTIFY_TIMEOUT_MS, STATUS_CHARS_MAX } from '../limits.js';
+import { NOTIFY_TIMEOUT_MS, STATUS_CHARS_MAX, STATUS_EVERY_MS } from '../limits.js';
+import { Alarm } from '../retry/alarm.js';
 import { oneLine } from '../text.js';
 import { Turns } from '../turns.js';
+import type { Clock } from './clock.js';
 
 /** Notifications, sent in order. Each resolves when it has been sent or has failed; none rejects. */
 export interface Notifier {
@@ -84,4 +87,79 @@ async function within(ms: number, telling: Promise<unknown>): Promise<void> {
 function reasonOf(error: unknown): string {
   const words = wordsOf(error).trim();
   return words === '' ? `${PROGRAM} failed` : words;
+}
+
+/** Sends notifications from ready() until stop(). */
+export class StateNotifier {
+  readonly #notifier: Notifier;
+  readonly #watchdogMs: number;
+  #words: () => string = () => '';
+  #told = '';
+  readonly #status: Alarm;
+  readonly #watchdog: Alarm;
+
+  /** `watchdogMs`: the interval of keep-alives; null: none. */
+  constructor(options: { notifier: Notifier; clock: Clock; watchdogMs: number | null }) {
+    this.#notifier = options.notifier;
+    this.#watchdogMs = options.watchdogMs ?? Number.POSITIVE_INFINITY;
+    this.#status = new Alarm(options.clock, () => void this.#tellStatus());
+    this.#watchdog = new Alarm(options.clock, () => void this.#tellWatchdog());
+  }
+
+  /** The daemon runs; `words` gives its status line. */
+  async ready(words: () => string): Promise<void> {
+    this.#words = words;
+    await this.#again();
+    this.#status.in(STATUS_EVERY_MS);
+    this.#watchdog.in(this.#watchdogMs);
+  }
+
+  /** Does a reload between its two notifications. */
+  async reloading(reload: () => Promise<void>): Promise<void> {
+    await this.#notifier.reloading();
+    await reload();
+    await this.#again();
+  }
+
+  /** The daemon is about to stop. Keep-alives continue. */
+  async stopping(): Promise<void> {
+    this.#status.end();
+    await this.#notifier.stopping();
+  }
+
+  stop(): void {
+    this.#status.end();
+    this.#watchdog.end();
+  }
+
+  async #again(): Promise<void> {
+    this.#told = this.#words();
+    await this.#notifier.ready(this.#told);
+  }
+
+  // Each alarm is set only after its notification, so that notifications do not queue up for a slow manager.
+  async #tellStatus(): Promise<void> {
+    const words = this.#words();
+    if (words !== this.#told) {
+      this.#told = words;
+      await this.#notifier.status(words);
+    }
+    this.#status.in(STATUS_EVERY_MS);
+  }
+
+  async #tellWatchdog(): Promise<void> {
+    await this.#notifier.watchdog();
+    this.#watchdog.in(this.#watchdogMs);
+  }
+}
+
+/**
+ * The interval of keep-alives from the process `pid`: half of systemd's timeout (sd_watchdog_enabled(3)). Null if systemd
+ * wants none, or wants them from another process.
+ */
+export function watchdogMsOf(env: Readonly<Record<string, string | undefined>>, pid: number): number | null {
+  const timeoutUs = Number(env.WATCHDOG_USEC);
+  if (!Number.isFinite(timeoutUs) || timeoutUs <= 0) return null;
+  if (env.WATCHDOG_PID !== undefined && env.WATCHDOG_PID !== String(pid)) return null;
+  return timeoutUs / 2000;
 }

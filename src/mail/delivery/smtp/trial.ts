@@ -22,7 +22,7 @@ import { type Session, SessionError, type SessionStep } from './session.js';
 import { openSession } from './smtp-session.js';
 
 /** What a trial needs. */
-interface TrialOptions {
+export interface TrialOptions {
   readonly config: Config;
   /** The recipient of a test mail; null: none is sent. */
   readonly to: Address | null;

@@ -1,0 +1,31 @@
+/**
+ * The command line of the reference cloud.
+ */
+import { checkOf } from './check.js';
+import type { Program } from './cli.js';
+import type { ProgramContext } from './command.js';
+import { serviceCommand } from './service.js';
+import { versionOf } from './version.js';
+
+const NAME = 'fieldpost-cloud';
+
+const serve = serviceCommand(`${NAME} serve`, {
+  summary: 'run the reference cloud, which tells people of offline devices',
+  detail: `It runs until SIGTERM or Ctrl-C. It listens on FIELDPOST_CLOUD_SERVER_LISTEN;
+devices set FIELDPOST_CLOUD to its URL. For TLS put a reverse proxy in front of
+it. It keeps its state in cloud/ below FIELDPOST_STATE_DIR. On SIGHUP it reads
+its settings again.`,
+});
+
+/** The program of the reference cloud. */
+export const CLOUD_PROGRAM: Program<ProgramContext> = {
+  name: NAME,
+  commands: {
+    serve: async () => serve,
+    check: async () => checkOf(NAME, 'cloud'),
+    version: async () => versionOf(NAME),
+  },
+  guide: `${NAME} <command> --help tells more; ${NAME} help FIELDPOST_LOG explains
+that setting. Settings come from the environment or from --env-file FILE.
+`,
+};

@@ -1,0 +1,49 @@
+/**
+ * The command line of a device.
+ */
+import { basename } from 'node:path';
+import type { Program } from './cli.js';
+import type { CommandContext } from './command.js';
+import { serviceCommand } from './service.js';
+
+const run = serviceCommand('fieldpost run', {
+  summary: 'run the daemon, as the systemd service does',
+  detail: `It runs until SIGTERM or Ctrl-C. On SIGHUP it reads its settings again. Without
+usable settings it ends with exit status 78; fieldpost check shows the problems.`,
+});
+
+const COMMANDS: Program<CommandContext>['commands'] = {
+  run: async () => run,
+  check: async () => (await import('./check.js')).checkOf('fieldpost', 'daemon'),
+  status: async () => (await import('./status.js')).status,
+  queue: async () => (await import('./queue.js')).queue,
+  destinations: async () => (await import('./destinations.js')).destinations,
+  send: async () => (await import('./send.js')).send,
+  sendmail: async () => (await import('./sendmail.js')).sendmailAs('sendmail'),
+  report: async () => (await import('./report.js')).report,
+  purge: async () => (await import('./purge.js')).purge,
+  version: async () => (await import('./version.js')).versionOf('fieldpost'),
+};
+
+const ALIASES: Program<CommandContext>['commands'] = {
+  mailq: async () => (await import('./sendmail.js')).sendmailAs('mailq'),
+  newaliases: async () => (await import('./sendmail.js')).sendmailAs('newaliases'),
+};
+
+/** The program of a device. The manual page and the completion of bash follow its commands. */
+export const DEVICE_PROGRAM: Program<CommandContext> = {
+  name: 'fieldpost',
+  commands: COMMANDS,
+  aliases: ALIASES,
+  guide: `fieldpost <command> --help tells more; fieldpost help FIELDPOST_LOG explains
+that setting. Settings come from the environment or from --env-file FILE.
+Without either, the commands that ask the daemon, and check, use those of the
+service: /etc/fieldpost/fieldpost.env, then /etc/fieldpost/conf.d/*.env.
+`,
+};
+
+/** The words of a command line: a link named `sendmail` to the program stands for `fieldpost sendmail`. */
+export function wordsOfCall([, program = '', ...words]: readonly string[]): readonly string[] {
+  const name = basename(program);
+  return name === 'sendmail' || Object.hasOwn(ALIASES, name) ? [name, ...words] : words;
+}

@@ -1,0 +1,80 @@
+#!/usr/bin/env -S node --
+/**
+ * The development program: device, mail catcher and cloud in one process.
+ */
+import about from '../package.json' with { type: 'json' };
+import { parseConfig } from './base/config/config.js';
+import { addressOf } from './base/config/endpoints.js';
+import type { Environment, ListenConfig } from './base/config/types.js';
+import { fileSystemBytes, listNames, readText, statOf, systemDisk } from './base/system/disk.js';
+import { type Output, runProcess } from './base/system/process.js';
+import { runCommand } from './cli/cli.js';
+import { DEV_PROGRAM } from './cli/dev.js';
+import { createCloud } from './cloud/cloud.js';
+import { startDev } from './dev/dev.js';
+import { createDaemon } from './device/daemon.js';
+import { plainChoice, type Service, serve, trialOf } from './mail/serve.js';
+
+const { version } = about;
+
+/** Shorter defaults, so that a developer sees the effects of an outage soon. */
+const DEV_SETTINGS: Environment = {
+  FIELDPOST_CLOUD_SERVER_DELAY: '15s',
+  FIELDPOST_CLOUD_SERVER_STOP_DELAY: '60s',
+};
+
+/** The port of the inbox, next to those of the local API and the reference cloud. */
+const INBOX_PORT = 43790;
+
+function devOf({ write }: Output, hostname: () => string): Service {
+  return {
+    program: DEV_PROGRAM.name,
+    version,
+    sendsMail: false,
+    endsWithTerminal: true,
+    openChoice: async () =>
+      plainChoice((env) =>
+        parseConfig({ ...DEV_SETTINGS, ...env }, readText, { hostname: hostname(), statOf }),
+      ),
+    async start(config, system) {
+      const { stop } = await startDev({
+        config,
+        ...system,
+        print: write,
+        inboxPort: INBOX_PORT,
+        startDaemon: async (devConfig) => inDev(await createDaemon(devConfig, system)),
+        startCloud: async (devConfig, send) => inDev(await createCloud(devConfig, system, send)),
+      });
+      return { status: () => '', stop };
+    },
+  };
+}
+
+function inDev({
+  addresses: [address],
+  stop,
+}: {
+  addresses: readonly ListenConfig[];
+  stop(): Promise<void>;
+}) {
+  return { address: address ? addressOf(address) : '', stop };
+}
+
+void runProcess((self) => {
+  const [, , ...words] = self.argv;
+  const { env, stdout, stderr, hostname } = self;
+  return runCommand(DEV_PROGRAM, ['dev', ...words], {
+    env,
+    stdout,
+    stderr,
+    read: readText,
+    statOf,
+    list: listNames,
+    fileSystemBytes: (path) => fileSystemBytes(systemDisk(), path),
+    hostname: hostname(),
+    version,
+    tryRelay: (relay, trial) => trialOf(relay, trial, self, version),
+    isUnit: false,
+    serve: (settings) => serve(devOf(stdout, hostname), settings, self),
+  });
+});
