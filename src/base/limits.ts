@@ -248,16 +248,6 @@ export const OUTBOX_DEVICE_MIN = 10;
 /** A regional outage: news that come within this time may go together in a digest. */
 export const DIGEST_WINDOW_MS = MINUTE_MS;
 // The reference cloud on etcd (fleet.md).
-/** An instance that is gone for this long loses its roles. It renews its lease at each tick. */
-export const FLEET_LEASE_S = 10;
-export const FLEET_TICK_MS = 2 * SECOND_MS;
-/** An instance whose memory is older than this refuses calls. */
-export const FLEET_STALE_MS = 10 * SECOND_MS;
-/** The pause before a watch is opened again, and the time whose heartbeats are written together. */
-export const FLEET_RETRY_MS = 300;
-export const FLEET_FLUSH_MS = SECOND_MS;
-/** Revisions of etcd are kept for this long: an instance that was away for less need not list everything. */
-export const FLEET_HISTORY_MS = 5 * MINUTE_MS;
 export const FLEET_DEVICES_MAX = 200_000;
 /** Messages of devices that no instance has accepted for delivery yet. */
 export const FLEET_MESSAGES_MAX = 10_000;

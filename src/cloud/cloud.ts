@@ -177,9 +177,9 @@ async function openFleet(config: Config, system: System, handing: Handing): Prom
   const delays = { delayMs: config.cloudServerDelayMs, stopDelayMs: config.cloudServerStopDelayMs };
   if (config.cloudServerStore === null) {
     const { openFileFleet } = await import('./file-fleet.js');
-    return await openFileFleet({ ...handing, system, directory: directoryOf(config), delays });
+    return await openFileFleet({ ...system, ...handing, directory: directoryOf(config), delays });
   }
-  const { openEtcdFleet } = await import('./etcd/etcd-fleet.js');
+  const { openEtcdFleet } = await import('./etcd/fleet.js');
   return await openEtcdFleet({
     ...system,
     ...handing,

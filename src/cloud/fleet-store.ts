@@ -3,10 +3,14 @@
  * several instances share (etcd/).
  */
 import type { Conditions } from '../base/http/etag.js';
+import type { Clock } from '../base/system/clock.js';
+import type { Log } from '../base/system/log.js';
 import type { ShortDraft } from '../mail/message/message.js';
 import type { KeyedContent } from '../mail/store/store.js';
 import type { Document } from './document.js';
-import type { Presence } from './presence.js';
+import type { NewsBatch, Telling } from './news.js';
+import type { People } from './people.js';
+import type { Delays, Presence } from './presence.js';
 import type { DeviceStatus } from './status.js';
 
 /** A stored document. */
@@ -115,4 +119,16 @@ export interface FleetStore {
   start(): Promise<void>;
   /** Resolves when everything is stored for good. No call may be under way. */
   stop(): Promise<void>;
+}
+
+/** What both stores need. */
+export interface FleetOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly randomBytes: (count: number) => Uint8Array;
+  readonly delays: Delays;
+  /** Learns whom the documents name. */
+  readonly people: Pick<People, 'set'>;
+  /** Tells people of news. See Teller.tell. */
+  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
 }

@@ -1,9 +1,9 @@
 /** Heartbeats on their way into etcd: late ones, overtaken ones, and those of a device that is removed. */
 import t from 'tap';
-import { FLEET_STALE_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { EtcdError } from '../../src/cloud/etcd/etcd.js';
-import { Heartbeats } from '../../src/cloud/etcd/heartbeats.js';
-import { bucketOf } from '../../src/cloud/etcd/layout.js';
+import { bucketOf, FLEET_STALE_MS } from '../../src/cloud/etcd/layout.js';
+import { Heartbeats } from '../../src/cloud/etcd/watch.js';
 import { FakeClock } from '../support/clock.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';

@@ -1,7 +1,7 @@
 /** Who watches over which devices: roles are spread, and move when instances come and go. */
 import t from 'tap';
-import { FLEET_STALE_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import { bucketOf, ROLES, rightfulOwner, TELLER } from '../../src/cloud/etcd/layout.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { bucketOf, FLEET_STALE_MS, ROLES, rightfulOwner, TELLER } from '../../src/cloud/etcd/layout.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
 

@@ -1,6 +1,6 @@
 /** Both stores of the cloud's state behave alike. */
 import t from 'tap';
-import { openEtcdFleet } from '../../src/cloud/etcd/etcd-fleet.js';
+import { openEtcdFleet } from '../../src/cloud/etcd/fleet.js';
 import { openFileFleet } from '../../src/cloud/file-fleet.js';
 import { People } from '../../src/cloud/people.js';
 import { FakeEtcd } from '../support/fake-etcd.js';
@@ -32,7 +32,10 @@ t.test('files', async (t) => {
       () => new FaultyDisk({ directories: ['/var/lib'] }),
       (disk, { clock, tell, accept }) =>
         openFileFleet({
-          system: { disk, clock, log, randomBytes },
+          disk,
+          clock,
+          log,
+          randomBytes,
           directory: '/var/lib/cloud',
           delays: DELAYS,
           people: new People(),

@@ -1,7 +1,7 @@
 /**
  * Judges what people were told of the devices of a fleet by the devices' own record.
  */
-import { FLEET_STALE_MS } from '../../src/base/limits.js';
+import { FLEET_STALE_MS } from '../../src/cloud/etcd/layout.js';
 import type { LoadDevice, Try } from '../support/fleet-load.js';
 import type { Instance, SunkMessage } from './fleet.js';
 

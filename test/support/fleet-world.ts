@@ -10,7 +10,7 @@
 
 import { CLOUD_GRACE_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { Clock, Timer } from '../../src/base/system/clock.js';
-import { openEtcdFleet } from '../../src/cloud/etcd/etcd-fleet.js';
+import { openEtcdFleet } from '../../src/cloud/etcd/fleet.js';
 import type { FleetStore } from '../../src/cloud/fleet-store.js';
 import type { NewsBatch, Telling } from '../../src/cloud/news.js';
 import { People } from '../../src/cloud/people.js';

@@ -2,17 +2,18 @@
  * Keeps memory in step with etcd: lists all keys once, then follows one watch. Each kind of keys has a shelf. A watch that
  * ends is opened again where it ended; after a compaction everything is listed anew.
  */
-
-import { isJsonObject, type JsonObject } from '../../base/json.js';
-import { FLEET_RETRY_MS } from '../../base/limits.js';
+import { FieldpostError } from '../../base/errors.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';
 import { type Change, type Etcd, EtcdError, type KeyValue } from './etcd.js';
 
+/** The pause before a watch is opened again. */
+export const FLEET_RETRY_MS = 300;
+
 /** Memory of one kind of keys. A name is a key without its kind. */
 export interface Shelf {
-  readonly names: Iterable<string>;
+  names(): Iterable<string>;
   /** Throws SyntaxError for a value that cannot be read: then the key counts as absent. */
   put(name: string, found: Pick<KeyValue, 'value' | 'modRevision' | 'createRevision'>): void;
   deleted(name: string, revision: number): void;
@@ -23,8 +24,23 @@ interface MirrorOptions {
   readonly clock: Clock;
   readonly log: Pick<Log, 'error'>;
   readonly shelves: Readonly<Record<string, Shelf>>;
-  /** Called after each revision, and after each list. */
-  readonly stepped: () => void;
+  /** Memory is at this revision. Called after each revision, and after each list. */
+  readonly stepped: (revision: number) => void;
+}
+
+/** What the parts of the fleet's store share. */
+export interface FleetParts {
+  readonly etcd: Etcd;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly randomBytes: (count: number) => Uint8Array;
+  /** Draws the id of news, or of a batch. */
+  readonly newId: () => string;
+  /**
+   * True: the watch has not brought this revision, so memory may take what an own transaction has written with it.
+   * Otherwise memory is newer already.
+   */
+  readonly isBehind: (revision: number) => boolean;
 }
 
 /** All keys of the fleet, as they were at one revision. */
@@ -40,15 +56,7 @@ export class Mirror {
     this.#retrying = new Alarm(options.clock, () => void this.#resume());
   }
 
-  /** Memory is as etcd was at this revision. */
-  get revision(): number {
-    return this.#revision;
-  }
-
-  /**
-   * True: the watch has not brought this revision, so memory may take what an own transaction has written with it. Otherwise
-   * memory is newer already.
-   */
+  /** See FleetParts. */
   isBehind(revision: number): boolean {
     return this.#revision < revision;
   }
@@ -78,7 +86,7 @@ export class Mirror {
       changes: (changes, revision) => {
         for (const change of changes) this.#apply(change);
         this.#revision = revision;
-        this.#options.stepped();
+        this.#options.stepped(revision);
       },
       ended: (why) => this.#ended(why),
     });
@@ -112,11 +120,11 @@ export class Mirror {
       }
     });
     for (const [kind, shelf] of Object.entries(shelves)) {
-      const gone = [...shelf.names].filter((name) => !listed.has(name === '' ? kind : `${kind}/${name}`));
+      const gone = [...shelf.names()].filter((name) => !listed.has(name === '' ? kind : `${kind}/${name}`));
       for (const name of gone) shelf.deleted(name, revision);
     }
     this.#revision = revision;
-    stepped();
+    stepped(revision);
   }
 
   #apply(change: Change): void {
@@ -134,9 +142,22 @@ export class Mirror {
   }
 }
 
-/** The JSON object in a value. Throws SyntaxError. */
-export function objectIn(value: string): JsonObject {
-  const read: unknown = JSON.parse(value);
-  if (!isJsonObject(read)) throw new SyntaxError('no JSON object');
-  return read;
+/** The error of a call that etcd cannot serve now. */
+export function unavailable(cause?: EtcdError): FieldpostError {
+  return new FieldpostError(
+    'unavailable',
+    `The fleet's store cannot be reached${cause ? `: ${cause.message}` : ''}`,
+    { cause },
+  );
+}
+
+/** Turns a failure of etcd into unavailable, or storage-failed if it refuses. */
+export async function orUnavailable<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof EtcdError)) throw error;
+    if (error.kind === 'unavailable') throw unavailable(error);
+    throw new FieldpostError('storage-failed', `etcd refuses: ${error.message}`, { cause: error });
+  }
 }

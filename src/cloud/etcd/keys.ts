@@ -1,43 +1,31 @@
 /**
  * The keys of devices that the operator makes by a call, in etcd: digests of keys, never a key.
  */
-
 import { FieldpostError } from '../../base/errors.js';
 import type { DeviceKeys } from '../fleet-store.js';
 import { drawKey, type KeyPair, keyOf, readKeys, withMade, writtenKeys } from '../key-pair.js';
-import { type Etcd, EtcdError } from './etcd.js';
-import { objectIn, type Shelf } from './mirror.js';
-import { orUnavailable } from './unavailable.js';
+import { EtcdError } from './etcd.js';
+import { objectIn } from './layout.js';
+import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 
 const TRIES = 3;
-
-interface EtcdKeysOptions {
-  readonly etcd: Pick<Etcd, 'get' | 'txn'>;
-  /** See Mirror.isBehind. */
-  readonly isBehind: (revision: number) => boolean;
-  readonly randomBytes: (count: number) => Uint8Array;
-}
 
 type Held = KeyPair & { readonly revision: number };
 
 /** All keys that were made. */
 export class EtcdKeys implements DeviceKeys {
-  readonly #options: EtcdKeysOptions;
+  readonly #parts: FleetParts;
   readonly #held = new Map<string, Held>();
-  readonly shelf: Shelf;
+  readonly shelf: Shelf = {
+    names: () => this.#held.keys(),
+    put: (id, { value, modRevision }) => this.#keep(id, value, modRevision),
+    deleted: (id, revision) => {
+      if ((this.#held.get(id)?.revision ?? 0) <= revision) this.#held.delete(id);
+    },
+  };
 
-  constructor(options: EtcdKeysOptions) {
-    this.#options = options;
-    const held = this.#held;
-    this.shelf = {
-      get names() {
-        return held.keys();
-      },
-      put: (id, { value, modRevision }) => this.#keep(id, value, modRevision),
-      deleted: (id, revision) => {
-        if ((held.get(id)?.revision ?? 0) <= revision) held.delete(id);
-      },
-    };
+  constructor(parts: FleetParts) {
+    this.#parts = parts;
   }
 
   get ids(): Iterable<string> {
@@ -56,10 +44,10 @@ export class EtcdKeys implements DeviceKeys {
   }
 
   async make(id: string): Promise<string> {
-    const { key, made } = drawKey(this.#options.randomBytes);
+    const { key, made } = drawKey(this.#parts.randomBytes);
     for (let tries = 1; tries <= TRIES; tries++) {
-      const { found } = await orUnavailable(this.#options.etcd.get(`keys/${id}`));
-      const held = found && readable(found.value);
+      const { found } = await orUnavailable(this.#parts.etcd.get(`keys/${id}`));
+      const held = found && readKeys(objectIn(found.value));
       const replacing = this.#replace(id, found?.modRevision ?? 0, withMade(held, made));
       if (await orUnavailable(replacing)) return key;
     }
@@ -67,7 +55,7 @@ export class EtcdKeys implements DeviceKeys {
   }
 
   async remove(id: string): Promise<void> {
-    const { revision } = await orUnavailable(this.#options.etcd.txn([], [{ delete: `keys/${id}` }]));
+    const { revision } = await orUnavailable(this.#parts.etcd.txn([], [{ delete: `keys/${id}` }]));
     this.shelf.deleted(id, revision);
   }
 
@@ -83,30 +71,15 @@ export class EtcdKeys implements DeviceKeys {
   async #replace(id: string, revision: number, keys: KeyPair): Promise<boolean> {
     const put = `keys/${id}`;
     const value = JSON.stringify(writtenKeys(keys));
-    const result = await this.#options.etcd.txn([{ key: put, modRevision: revision }], [{ put, value }]);
-    if (result.succeeded && this.#options.isBehind(result.revision)) this.#keep(id, value, result.revision);
+    const result = await this.#parts.etcd.txn([{ key: put, modRevision: revision }], [{ put, value }]);
+    if (result.succeeded && this.#parts.isBehind(result.revision)) this.#keep(id, value, result.revision);
     return result.succeeded;
   }
 
   #keep(id: string, value: string, revision: number): void {
     if ((this.#held.get(id)?.revision ?? 0) >= revision) return;
-    this.#held.set(id, { ...read(value), revision });
-  }
-}
-
-/** Throws SyntaxError if it is no value of writtenKeys. */
-function read(text: string): KeyPair {
-  const keys = readKeys(objectIn(text));
-  if (keys === null) throw new SyntaxError('no keys');
-  return keys;
-}
-
-/** Null: a value that cannot be read counts as absent. The mirror logs it. */
-function readable(text: string): KeyPair | null {
-  try {
-    return read(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return null;
-    throw error;
+    const keys = readKeys(objectIn(value));
+    if (keys === null) throw new SyntaxError('no keys');
+    this.#held.set(id, { ...keys, revision });
   }
 }

@@ -9,16 +9,9 @@ import { CLOUD_DOCUMENT_BYTES_MAX } from '../../base/limits.js';
 import { isDocument, nameOf, parseDocument, peopleOf } from '../document.js';
 import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
 import type { People } from '../people.js';
-import type { Etcd, KeyValue } from './etcd.js';
-import { objectIn, type Shelf } from './mirror.js';
-import { orUnavailable } from './unavailable.js';
-
-interface EtcdDocumentsOptions {
-  readonly etcd: Pick<Etcd, 'get' | 'txn'>;
-  /** See Mirror.isBehind. */
-  readonly isBehind: (revision: number) => boolean;
-  readonly people: Pick<People, 'set'>;
-}
+import type { KeyValue } from './etcd.js';
+import { objectIn } from './layout.js';
+import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 
 interface Held extends AboutDocument {
   readonly revision: number;
@@ -29,20 +22,19 @@ const PUT_TRIES = 3;
 
 /** All documents of the fleet. */
 export class EtcdDocuments implements FleetDocuments {
-  readonly #options: EtcdDocumentsOptions;
+  readonly #parts: FleetParts;
+  readonly #people: Pick<People, 'set'>;
   readonly #held = new Map<string, Held>();
-  readonly shelf: Shelf;
+  readonly shelf: Shelf = {
+    names: () => this.#held.keys(),
+    put: (id, { value, modRevision }) => this.#keep(id, value, modRevision),
+    deleted: (id, revision) => this.#forget(id, revision),
+  };
 
-  constructor(options: EtcdDocumentsOptions) {
-    this.#options = options;
-    const held = this.#held;
-    this.shelf = {
-      get names() {
-        return held.keys();
-      },
-      put: (id, { value, modRevision }) => this.#keep(id, value, modRevision),
-      deleted: (id, revision) => this.#forget(id, revision),
-    };
+  /** `people` learns whom each document names. */
+  constructor(parts: FleetParts, people: Pick<People, 'set'>) {
+    this.#parts = parts;
+    this.#people = people;
   }
 
   get ids(): Iterable<string> {
@@ -54,8 +46,8 @@ export class EtcdDocuments implements FleetDocuments {
   }
 
   async read(id: string): Promise<StoredDocument | null> {
-    const { found } = await orUnavailable(this.#options.etcd.get(`doc/${id}`));
-    return found && readable(found);
+    const { found } = await orUnavailable(this.#parts.etcd.get(`doc/${id}`));
+    return found && storedIn(found);
   }
 
   async put(id: string, body: unknown, conditions: Conditions): Promise<string> {
@@ -64,14 +56,14 @@ export class EtcdDocuments implements FleetDocuments {
       throw new FieldpostError('too-large', `A document has at most ${CLOUD_DOCUMENT_BYTES_MAX} bytes`);
     }
     const key = `doc/${id}`;
-    let { found } = await orUnavailable(this.#options.etcd.get(key));
+    let { found } = await orUnavailable(this.#parts.etcd.get(key));
     for (let tries = 1; ; tries++) {
-      checkPrecondition(conditions, found && (readable(found)?.etag ?? null), true);
+      checkPrecondition(conditions, found && (storedIn(found)?.etag ?? null), true);
       const compares = [{ key, modRevision: found?.modRevision ?? 0 }];
-      const put = this.#options.etcd.txn(compares, [{ put: key, value: text }], key);
+      const put = this.#parts.etcd.txn(compares, [{ put: key, value: text }], key);
       const { succeeded, revision, current } = await orUnavailable(put);
       if (succeeded) {
-        if (this.#options.isBehind(revision)) this.#keep(id, text, revision);
+        if (this.#parts.isBehind(revision)) this.#keep(id, text, revision);
         return etagOf({ value: text, modRevision: revision });
       }
       if (tries === PUT_TRIES)
@@ -81,42 +73,33 @@ export class EtcdDocuments implements FleetDocuments {
   }
 
   async remove(id: string): Promise<void> {
-    const { revision } = await orUnavailable(this.#options.etcd.txn([], [{ delete: `doc/${id}` }]));
+    const { revision } = await orUnavailable(this.#parts.etcd.txn([], [{ delete: `doc/${id}` }]));
     this.#forget(id, revision);
   }
 
   #keep(id: string, text: string, revision: number): void {
     if ((this.#held.get(id)?.revision ?? 0) >= revision) return;
-    const { document, etag } = storedOf({ value: text, modRevision: revision });
+    const stored = storedIn({ value: text, modRevision: revision });
+    if (stored === null) throw new SyntaxError('no document');
+    const { document, etag } = stored;
     const destinations = document.destinations.length;
     this.#held.set(id, { etag, destinations, name: nameOf(document), revision });
-    this.#options.people.set(id, peopleOf(document));
+    this.#people.set(id, peopleOf(document));
   }
 
   #forget(id: string, revision: number): void {
     if ((this.#held.get(id)?.revision ?? 0) > revision) return;
     this.#held.delete(id);
-    this.#options.people.set(id, null);
+    this.#people.set(id, null);
   }
 }
 
 type Kept = Pick<KeyValue, 'value' | 'modRevision'>;
 
-/** Throws SyntaxError for a value that is no document. */
-function storedOf(found: Kept): StoredDocument {
-  const document = objectIn(found.value);
-  if (!isDocument(document)) throw new SyntaxError('no document');
-  return { document, text: found.value, etag: etagOf(found) };
-}
-
 /** Null: a value that is no document counts as absent. The mirror logs it. */
-function readable(found: Kept): StoredDocument | null {
-  try {
-    return storedOf(found);
-  } catch (error) {
-    if (error instanceof SyntaxError) return null;
-    throw error;
-  }
+function storedIn(found: Kept): StoredDocument | null {
+  const document = objectIn(found.value);
+  return isDocument(document) ? { document, text: found.value, etag: etagOf(found) } : null;
 }
 
 /**

@@ -12,14 +12,13 @@ import {
   OUTBOX_DEVICE_SHARE,
   SECOND_MS,
 } from '../../base/limits.js';
-import type { Clock } from '../../base/system/clock.js';
 import type { ShortDraft } from '../../mail/message/message.js';
 import type { KeyedContent } from '../../mail/store/store.js';
 import { deviceFull } from '../accepted.js';
 import { isShortDraft } from '../drafts.js';
-import { type Etcd, EtcdError } from './etcd.js';
-import { objectIn, type Shelf } from './mirror.js';
-import { orUnavailable } from './unavailable.js';
+import { EtcdError } from './etcd.js';
+import { objectIn } from './layout.js';
+import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 
 /** A message that no instance has accepted yet. */
 export interface WaitingMessage {
@@ -28,52 +27,34 @@ export interface WaitingMessage {
   readonly createRevision: number;
 }
 
-interface EtcdMessagesOptions {
-  readonly etcd: Pick<Etcd, 'txn' | 'grant'>;
-  readonly clock: Clock;
-  /** A message has come. */
-  readonly came: () => void;
-}
-
 /** The messages that wait. */
 export class EtcdMessages {
-  readonly #options: EtcdMessagesOptions;
-  readonly #waiting = new Map<string, WaitingMessage>();
+  readonly #parts: FleetParts;
+  readonly #came: () => void;
+  /** Those that wait, by name. */
+  readonly waiting = new Map<string, WaitingMessage>();
   /** How many wait, by device. */
   readonly #counts = new Map<string, number>();
   /** The lease of the keys that are remembered from now on: one for each day, not for each key. */
   #lease: { readonly id: Promise<string>; readonly madeMs: number } | null = null;
-  readonly shelf: Shelf;
+  readonly shelf: Shelf = {
+    names: () => this.waiting.keys(),
+    put: (name, { value, createRevision }) => {
+      const { draft, keyed } = objectIn(value) ?? {};
+      if (!isShortDraft(draft) || !isKeyed(keyed)) throw new SyntaxError('no message');
+      if (!this.waiting.has(name)) this.#count(name, 1);
+      this.waiting.set(name, { draft, keyed, createRevision });
+      this.#came();
+    },
+    deleted: (name) => {
+      if (this.waiting.delete(name)) this.#count(name, -1);
+    },
+  };
 
-  constructor(options: EtcdMessagesOptions) {
-    this.#options = options;
-    const [waiting, counts] = [this.#waiting, this.#counts];
-    const count = (name: string, by: 1 | -1) => {
-      const device = deviceOf(name);
-      const next = (counts.get(device) ?? 0) + by;
-      if (next > 0) counts.set(device, next);
-      else counts.delete(device);
-    };
-    this.shelf = {
-      get names() {
-        return waiting.keys();
-      },
-      put: (name, { value, createRevision }) => {
-        const { draft, keyed } = objectIn(value);
-        if (!isShortDraft(draft) || !isKeyed(keyed)) throw new SyntaxError('no message');
-        if (!waiting.has(name)) count(name, 1);
-        waiting.set(name, { draft, keyed, createRevision });
-        options.came();
-      },
-      deleted: (name) => {
-        if (waiting.delete(name)) count(name, -1);
-      },
-    };
-  }
-
-  /** Those that wait, by name. */
-  get waiting(): ReadonlyMap<string, WaitingMessage> {
-    return this.#waiting;
+  /** `came` is called when there is a message to accept. */
+  constructor(parts: FleetParts, came: () => void) {
+    this.#parts = parts;
+    this.#came = came;
   }
 
   /**
@@ -88,12 +69,12 @@ export class EtcdMessages {
       admit();
     } catch (refusal) {
       const isUnknown = [{ key: taken, modRevision: 0 }];
-      const { succeeded } = await orUnavailable(this.#options.etcd.txn(isUnknown, [], taken));
+      const { succeeded } = await orUnavailable(this.#parts.etcd.txn(isUnknown, [], taken));
       if (succeeded) throw refusal;
     }
     const { succeeded, current } = await orUnavailable(
       this.#withLease((lease) =>
-        this.#options.etcd.txn(
+        this.#parts.etcd.txn(
           [{ key: taken, modRevision: 0 }],
           [
             { put: taken, value: keyed.hash, lease },
@@ -111,8 +92,15 @@ export class EtcdMessages {
     return succeeded;
   }
 
+  #count(name: string, by: 1 | -1): void {
+    const device = deviceOf(name);
+    const next = (this.#counts.get(device) ?? 0) + by;
+    if (next > 0) this.#counts.set(device, next);
+    else this.#counts.delete(device);
+  }
+
   #assertRoom(device: string): void {
-    if (this.#waiting.size >= FLEET_MESSAGES_MAX) {
+    if (this.waiting.size >= FLEET_MESSAGES_MAX) {
       throw new FieldpostError('queue-full', `${FLEET_MESSAGES_MAX} messages wait already`);
     }
     // The outbox of the teller has the same share again.
@@ -120,7 +108,7 @@ export class EtcdMessages {
   }
 
   async #withLease<T>(work: (lease: string) => Promise<T>): Promise<T> {
-    const { etcd, clock } = this.#options;
+    const { etcd, clock } = this.#parts;
     const nowMs = clock.bootMs();
     if (this.#lease === null || nowMs - this.#lease.madeMs >= DAY_MS) {
       this.#lease = { id: etcd.grant((CLOUD_KEYS_AGE_MS + DAY_MS) / SECOND_MS), madeMs: nowMs };

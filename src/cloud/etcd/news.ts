@@ -7,28 +7,18 @@
  * digest about some of them would count as told to the others, too.
  */
 import { wordsOf } from '../../base/errors.js';
-import { DIGEST_WINDOW_MS, FLEET_TICK_MS } from '../../base/limits.js';
+import { DIGEST_WINDOW_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
-import type { Clock } from '../../base/system/clock.js';
-import type { Log } from '../../base/system/log.js';
-import type { DeviceNews, NewsBatch, Telling } from '../news.js';
-import { type Etcd, EtcdError, type Op } from './etcd.js';
-import { deviceOf, type EtcdMessages, type WaitingMessage } from './etcd-messages.js';
-import { TELLER } from './layout.js';
-import type { Shelf } from './mirror.js';
-import { EtcdPending, nameOf, type PendingOne, textOf } from './pending-news.js';
-import { keyOf } from './roles.js';
+import { type DeviceNews, isHappening, type NewsBatch, type Telling } from '../news.js';
+import { EtcdError, type Op } from './etcd.js';
+import { FLEET_TICK_MS, objectIn, ownerKey, TELLER } from './layout.js';
+import { deviceOf, type WaitingMessage } from './messages.js';
+import type { FleetParts, Shelf } from './mirror.js';
 
-interface EtcdNewsOptions {
-  readonly etcd: Pick<Etcd, 'txn'>;
+interface EtcdNewsOptions extends FleetParts {
   /** The revision that gave this instance the role; null: it does not have it. */
   readonly mine: () => number | null;
-  /** See Mirror.isBehind. */
-  readonly isBehind: (revision: number) => boolean;
-  readonly messages: () => Pick<EtcdMessages, 'waiting'>;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly randomBytes: (count: number) => Uint8Array;
+  readonly messages: () => ReadonlyMap<string, WaitingMessage>;
   /** See Teller.tell. */
   readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
   /** Accepts a message for delivery, once for its key. */
@@ -42,7 +32,7 @@ const CHUNK = 64;
 export class EtcdNews {
   readonly #options: EtcdNewsOptions;
   readonly #alarm: Alarm;
-  readonly #memory: EtcdPending;
+  readonly pending = new EtcdPending(() => this.soon());
   #open: { readonly id: string; readonly closesMs: number } | null = null;
   #running: Promise<void> | null = null;
   #isWanted = false;
@@ -55,18 +45,10 @@ export class EtcdNews {
   #reason: string | null = null;
   /** After a refusal the next try is not before this moment. */
   #retryMs = 0;
-  readonly shelves: Readonly<Record<'outbox' | 'whole', Shelf>>;
 
   constructor(options: EtcdNewsOptions) {
     this.#options = options;
     this.#alarm = new Alarm(options.clock, () => this.soon());
-    this.#memory = new EtcdPending(() => this.soon());
-    this.shelves = this.#memory.shelves;
-  }
-
-  /** The number of devices with news. */
-  get devices(): number {
-    return this.#memory.devices;
   }
 
   /**
@@ -79,12 +61,7 @@ export class EtcdNews {
   }
 
   get #waiting(): number {
-    return this.#memory.size + this.#options.messages().waiting.size;
-  }
-
-  /** The names of a device's news, the oldest first. */
-  newsOf(device: string): readonly string[] {
-    return this.#memory.newsOf(device);
+    return this.pending.size + this.#options.messages().size;
   }
 
   /** Tells what there is to tell, if this instance is the teller. */
@@ -142,7 +119,7 @@ export class EtcdNews {
   /** Returns why some are not accepted; null: all are. */
   async #acceptMessages(): Promise<unknown> {
     const { messages, accept } = this.#options;
-    const waiting = [...messages().waiting].sort(([, a], [, b]) => a.createRevision - b.createRevision);
+    const waiting = [...messages()].sort(([, a], [, b]) => a.createRevision - b.createRevision);
     let refusal: unknown = null;
     /** Those with a share of the outbox that is full: they do not hold back the others. */
     const behind = new Set<string>();
@@ -171,14 +148,15 @@ export class EtcdNews {
     for (const batch of this.#closedBatches()) {
       refusal = (await this.#tellClosed(batch, behind)) ?? refusal;
     }
-    await this.#forgetBatches();
+    // The marks of batches without members.
+    await this.#delete(this.pending.unusedBatches().map((batch) => `whole/${batch}`));
     return (await this.#tellOpen(behind)) ?? refusal;
   }
 
   #closedBatches(): NewsBatch[] {
     const batches = new Map<string, DeviceNews[]>();
-    for (const { news, batch } of this.#memory.inOrder()) {
-      if (!this.#memory.isClosed(batch)) continue;
+    for (const { news, batch } of this.pending.inOrder()) {
+      if (!this.pending.isClosed(batch)) continue;
       const members = batches.get(batch);
       if (members === undefined) batches.set(batch, [news]);
       else members.push(news);
@@ -190,25 +168,19 @@ export class EtcdNews {
   async #tellClosed(batch: NewsBatch, behind: Set<string>): Promise<Error | null> {
     const mustWait = batch.news.some(({ device }) => behind.has(device));
     const refusal = mustWait ? null : await this.#tell(batch, true);
-    for (const news of batch.news) if (this.#memory.has(news)) behind.add(news.device);
+    for (const news of batch.news) if (this.pending.has(news)) behind.add(news.device);
     return refusal;
-  }
-
-  /** Deletes the marks of batches without members. */
-  async #forgetBatches(): Promise<void> {
-    const unused = this.#memory.unusedBatches();
-    await this.#delete(unused.map((batch) => `whole/${batch}`));
   }
 
   async #tellOpen(behind: Set<string>): Promise<Error | null> {
     const { clock } = this.#options;
-    const open = this.#memory.inOrder().filter(({ batch }) => !this.#memory.isClosed(batch));
+    const open = this.pending.inOrder().filter(({ batch }) => !this.pending.isClosed(batch));
     if (open.length === 0) {
       this.#open = null;
       return null;
     }
     const nowMs = clock.bootMs();
-    this.#open ??= { id: this.#newId(), closesMs: nowMs + DIGEST_WINDOW_MS };
+    this.#open ??= { id: this.#options.newId(), closesMs: nowMs + DIGEST_WINDOW_MS };
     const { id, closesMs } = this.#open;
     const news = open.map((one) => one.news);
     if (nowMs < closesMs && !this.#isEnding) {
@@ -216,7 +188,7 @@ export class EtcdNews {
       return await this.#tell({ id, news: news.filter(({ device }) => !behind.has(device)) }, false);
     }
     // A close without an answer may have happened. What comes after it needs another id.
-    this.#open = { id: this.#newId(), closesMs };
+    this.#open = { id: this.#options.newId(), closesMs };
     // Its members are written before it is told: another teller would draw the line elsewhere.
     await this.#close(id, open);
     this.#open = null;
@@ -258,9 +230,9 @@ export class EtcdNews {
       // A device has moved or is removed: memory will know in a moment.
       if (!succeeded) throw new EtcdError('unavailable', 'news have changed meanwhile');
       if (this.#options.isBehind(revision))
-        for (const put of puts) this.#memory.keep(put.name, { ...put, modRevision: revision });
+        for (const put of puts) this.pending.keep(put.name, { ...put, modRevision: revision });
     }
-    this.#memory.close(id);
+    this.pending.close(id);
   }
 
   /** What cannot be deleted now is deleted first in the next run, with or without the role. */
@@ -274,18 +246,136 @@ export class EtcdNews {
       );
       for (const key of chunk) {
         this.#undeleted.delete(key);
-        this.#memory.deleted(key);
+        this.pending.deleted(key);
       }
     }
-  }
-
-  #newId(): string {
-    return Buffer.from(this.#options.randomBytes(8)).toString('hex');
   }
 
   #role() {
     const createRevision = this.#options.mine();
     if (createRevision === null) throw new EtcdError('unavailable', 'another instance tells now');
-    return { key: keyOf(TELLER), createRevision };
+    return { key: ownerKey(TELLER), createRevision };
   }
+}
+
+/** News in etcd. */
+interface PendingOne {
+  readonly news: DeviceNews;
+  /** The batch that it belongs to, once that is closed; null: the open one. */
+  readonly batch: string | null;
+  readonly createRevision: number;
+  readonly modRevision: number;
+}
+
+/** The news in etcd that people are not told yet, and which closed batches are whole. */
+export class EtcdPending {
+  readonly #pending = new Map<string, PendingOne>();
+  /** The names of each device's news, the oldest first. */
+  readonly #byDevice = new Map<string, string[]>();
+  /** The batches of which all members are marked. */
+  readonly #whole = new Set<string>();
+  readonly shelves: Readonly<Record<'outbox' | 'whole', Shelf>> = {
+    outbox: {
+      names: () => this.#pending.keys(),
+      put: (name, found) => {
+        this.keep(name, found);
+        this.#came();
+      },
+      deleted: (name) => this.#drop(name),
+    },
+    whole: {
+      names: () => this.#whole.values(),
+      put: (batch) => {
+        this.close(batch);
+        this.#came();
+      },
+      deleted: (batch) => void this.#whole.delete(batch),
+    },
+  };
+  readonly #came: () => void;
+
+  /** `came` is called when there may be something to tell. */
+  constructor(came: () => void) {
+    this.#came = came;
+  }
+
+  get size(): number {
+    return this.#pending.size;
+  }
+
+  /** The number of devices with news. */
+  get devices(): number {
+    return this.#byDevice.size;
+  }
+
+  /** The names of a device's news, the oldest first. */
+  newsOf(device: string): readonly string[] {
+    return this.#byDevice.get(device) ?? [];
+  }
+
+  has(news: DeviceNews): boolean {
+    return this.#pending.has(nameOf(news));
+  }
+
+  /** The oldest first. */
+  inOrder(): PendingOne[] {
+    return [...this.#pending.values()].sort((a, b) => a.createRevision - b.createRevision);
+  }
+
+  isClosed(batch: string | null): batch is string {
+    return batch !== null && this.#whole.has(batch);
+  }
+
+  /** All members of the batch are marked. */
+  close(batch: string): void {
+    this.#whole.add(batch);
+  }
+
+  /** Closed batches without members. */
+  unusedBatches(): string[] {
+    const used = new Set([...this.#pending.values()].map(({ batch }) => batch));
+    return [...this.#whole].filter((batch) => !used.has(batch));
+  }
+
+  /** Throws SyntaxError. */
+  keep(name: string, found: { value: string; modRevision: number; createRevision: number }): void {
+    const [device, id] = name.split('/') as [string, string];
+    const { batch = null, ...happening } = objectIn(found.value) ?? {};
+    if (!isHappening(happening) || (batch !== null && typeof batch !== 'string'))
+      throw new SyntaxError('no news');
+    const { modRevision, createRevision } = found;
+    if ((this.#pending.get(name)?.modRevision ?? 0) >= modRevision) return;
+    const isNew = !this.#pending.has(name);
+    this.#pending.set(name, { news: { ...happening, id, device }, batch, modRevision, createRevision });
+    if (!isNew) return;
+    // A list gives them in the order of their names.
+    const ageOf = (other: string) => this.#pending.get(other)?.createRevision ?? 0;
+    const names = [...this.newsOf(device), name].sort((a, b) => ageOf(a) - ageOf(b));
+    this.#byDevice.set(device, names);
+  }
+
+  /** This key is deleted. */
+  deleted(key: string): void {
+    const name = key.slice(key.indexOf('/') + 1);
+    if (key.startsWith('outbox/')) this.#drop(name);
+    if (key.startsWith('whole/')) this.#whole.delete(name);
+  }
+
+  #drop(name: string): void {
+    if (!this.#pending.delete(name)) return;
+    const device = name.slice(0, name.indexOf('/'));
+    const rest = this.newsOf(device).filter((other) => other !== name);
+    if (rest.length === 0) this.#byDevice.delete(device);
+    else this.#byDevice.set(device, rest);
+  }
+}
+
+/** The name of the news below `outbox/`. */
+function nameOf({ device, id }: DeviceNews): string {
+  return `${device}/${id}`;
+}
+
+/** The news as a member of a closed batch. */
+function textOf({ id: _, device: __, ...happening }: DeviceNews, batch: string): string {
+  return JSON.stringify({ ...happening, batch });
 }
