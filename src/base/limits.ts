@@ -91,14 +91,6 @@ export const BLOCK_BYTES = 4 * KIB;
 
 // The address book (local-api §2, cloud.md).
 export const DESTINATION_NAME_CHARS_MAX = 200;
-/** Debounce: the book is sent to the cloud after this long without an edit, */
-export const SYNC_QUIET_MS = SECOND_MS;
-/** or this long after the first edit, whichever is sooner. */
-export const SYNC_EDITS_MS_MAX = 10 * SECOND_MS;
-/** 412 answers in a row before the sync backs off. */
-export const SYNC_TRIES_MAX = 3;
-/** A cloud gets a new document after it has said for this long, with the link online, that it has none. */
-export const SYNC_ABSENT_MS = 10 * MINUTE_MS;
 /** Levels of nesting in the cloud's document. */
 export const DOCUMENT_DEPTH_MAX = 32;
 
@@ -201,28 +193,13 @@ export const PEER_GOOD_MS = MINUTE_MS;
 export const STOP_SENDING_MS = 10 * SECOND_MS;
 
 // The cloud link (cloud.md).
-/** A fleet spreads its first heartbeats after a boot, and its retries after a failed one, over this long. */
-export const LINK_SPREAD_MS = 25 * SECOND_MS;
-/** A power cut may boot a whole fleet in one second: for this long after a boot heartbeats are spread. */
-export const COMMON_BOOT_MS = 5 * MINUTE_MS;
-/** The link is `offline` after this many failed heartbeats in a row, or this long after the first of them. */
-export const OFFLINE_FAILURES = 3;
-export const OFFLINE_AFTER_MS = 30 * SECOND_MS;
-export const LINK_HISTORY_MAX = 100;
-export const HEARTBEAT_TIMEOUT_MS = 15 * SECOND_MS;
 export const CLOUD_CALL_TIMEOUT_MS = 30 * SECOND_MS;
-/** A clean stop waits at most this long for the goodbye to the cloud. */
-export const GOODBYE_TIMEOUT_MS = 3 * SECOND_MS;
 /** The longest pauses that a cloud may ask for. */
 export const RETRY_AFTER_MS_MAX = HOUR_MS;
-export const HEARTBEAT_MS_MAX = HOUR_MS;
 export const CLOUD_DOCUMENT_BYTES_MAX = MIB;
 export const CLOUD_ANSWER_BYTES_MAX = 64 * KIB;
 /** An idle connection to the cloud is kept for more than one heartbeat, and less than most NATs keep it. */
 export const CLOUD_IDLE_MS = 45 * SECOND_MS;
-/** The wall clock counts as right if the cloud's differs by at most this plus the call's duration; as wrong from the other. */
-export const CLOUD_CLOCK_MS = 5 * SECOND_MS;
-export const CLOUD_CONTRADICTS_MS = 30 * DAY_MS;
 
 // The reference cloud (cloud.md).
 /** Heartbeats and messages are small; a document may be as large as FIELDPOST_MAX_BODY. */

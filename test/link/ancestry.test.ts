@@ -3,7 +3,7 @@
  * of a cloud that changes the document. And PUTs that arrived without an answer.
  */
 import t, { type Test } from 'tap';
-import { SYNC_ABSENT_MS } from '../../src/base/limits.js';
+import { SYNC_ABSENT_MS } from '../../src/device/link/sync.js';
 import type { Entry, Fields } from '../../src/mail/book/destination.js';
 import { CloudDocument, type Fate, refusal } from '../support/cloud-document.js';
 import { startSync } from '../support/sync.js';

@@ -1,9 +1,10 @@
 /** The contract of cloud.md over real sockets: what each call says, and what becomes of every answer. */
 import t from 'tap';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_DOCUMENT_BYTES_MAX, HOUR_MS } from '../../src/base/limits.js';
+import { CloudError } from '../../src/base/retry/call-error.js';
 import { createConnect } from '../../src/base/system/connect.js';
 import { openHttps } from '../../src/base/system/https.js';
-import { CloudClient, CloudError } from '../../src/device/link/client.js';
+import { CloudClient } from '../../src/device/link/client.js';
 import type { ShortMessage } from '../../src/mail/message/short.js';
 import { FakeClock } from '../support/clock.js';
 import { type CloudAnswer, DEVICE, fakeCloud, HTML, KEY, problem } from '../support/cloud.js';

@@ -1,17 +1,11 @@
 /**
  * Many devices and one cloud that is gone for a while, or a power cut that boots them all in the same seconds: what reaches
- * the cloud each second. The devices are the link's real state machine (link-state.ts) on a simulated clock. Coming online
+ * the cloud each second. The devices are the link's real state machine (link.ts) on a simulated clock. Coming online
  * for the first time, each asks for its destinations, too.
  */
 
-import {
-  CLOUD_IDLE_MS,
-  HEARTBEAT_TIMEOUT_MS,
-  HOUR_MS,
-  MINUTE_MS,
-  NETWORK_QUIET_MS,
-  SECOND_MS,
-} from '../../src/base/limits.js';
+import { CLOUD_IDLE_MS, HOUR_MS, MINUTE_MS, NETWORK_QUIET_MS, SECOND_MS } from '../../src/base/limits.js';
+import { HEARTBEAT_TIMEOUT_MS } from '../../src/device/link/client.js';
 import {
   commonMs,
   firstState,
@@ -20,7 +14,7 @@ import {
   type LinkState,
   overdueMs,
   step,
-} from '../../src/device/link/link-state.js';
+} from '../../src/device/link/link.js';
 
 /**
  * What a request meets while the cloud is away. `refused`: no connection. `busy`: a load balancer answers 503 at once.

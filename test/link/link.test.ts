@@ -2,17 +2,19 @@
 // A process of its own: it takes long.
 import t from 'tap';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS } from '../../src/base/limits.js';
+import { CloudError } from '../../src/base/retry/call-error.js';
 import type { LogFields } from '../../src/base/system/log.js';
 import type { LinkMode } from '../../src/base/views.js';
-import { CloudError, type HeartbeatAnswer, type HeartbeatReport } from '../../src/device/link/client.js';
-import { Link, type LinkOptions } from '../../src/device/link/link.js';
+import type { HeartbeatAnswer, HeartbeatReport } from '../../src/device/link/client.js';
 import {
   firstState,
+  Link,
   type LinkEvent,
+  type LinkOptions,
   type LinkState,
   overdueMs,
   step,
-} from '../../src/device/link/link-state.js';
+} from '../../src/device/link/link.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { fleetReport, simulateFleet } from './fleet.js';

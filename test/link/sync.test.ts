@@ -1,5 +1,5 @@
 import t from 'tap';
-import { SYNC_ABSENT_MS } from '../../src/base/limits.js';
+import { SYNC_ABSENT_MS } from '../../src/device/link/sync.js';
 import type { Fields } from '../../src/mail/book/destination.js';
 import { type Fate, refusal } from '../support/cloud-document.js';
 import { startSync } from '../support/sync.js';

@@ -349,7 +349,7 @@ export const BOOK = {
   'link-says-well': {
     why: 'the link is said to be online however long no heartbeat came through',
     cut: [
-      'src/device/link/link-state.ts',
+      'src/device/link/link.ts',
       "const mode = isOffline ? 'offline' :",
       "const mode = state.mode === 'online' ? 'online' :",
     ],

@@ -7,11 +7,12 @@
  *   fleet.devices[7].silence();
  */
 
-import { COMMON_BOOT_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { CloudError } from '../../src/base/retry/call-error.js';
 import type { Clock, Timer } from '../../src/base/system/clock.js';
 import type { HttpAnswer, HttpRequest } from '../../src/base/system/https.js';
-import { CloudClient, CloudError, type HeartbeatReport } from '../../src/device/link/client.js';
-import { Link } from '../../src/device/link/link.js';
+import { CloudClient, type HeartbeatReport } from '../../src/device/link/client.js';
+import { COMMON_BOOT_MS, Link } from '../../src/device/link/link.js';
 import { ConnectionPool } from './connection-pool.js';
 
 /** The most connections to one server. */

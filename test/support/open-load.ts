@@ -5,9 +5,10 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { SECOND_MS } from '../../src/base/limits.js';
+import { CloudError } from '../../src/base/retry/call-error.js';
 import { systemClock } from '../../src/base/system/clock.js';
 import type { HttpRequest } from '../../src/base/system/https.js';
-import { CloudClient, CloudError, type HeartbeatReport } from '../../src/device/link/client.js';
+import { CloudClient, type HeartbeatReport } from '../../src/device/link/client.js';
 import { ConnectionPool } from './connection-pool.js';
 import { fleetId } from './fleet-load.js';
 

@@ -1,34 +1,45 @@
 /**
  * The cloud's contract, one method per call. A call is made once: its caller decides when to retry. An answer that
- * breaks the contract is a failed call, whatever its status: a captive portal answers 200 with a page of its own. Used
- * by daemon/cloud.ts, link.ts and sync.ts.
+ * breaks the contract is a failed call, whatever its status: a captive portal answers 200 with a page of its own.
  */
+
 import type { CloudConfig } from '../../base/config/types.js';
-import { REFUSALS, retryAfterMsOf } from '../../base/http/answer.js';
-import type { JsonObject } from '../../base/json.js';
+import { problemWords, REFUSALS, retryAfterMsOf, STRONG_ETAG } from '../../base/http/answer.js';
+import { type JsonObject, objectIn } from '../../base/json.js';
 import {
   CLOUD_ANSWER_BYTES_MAX,
   CLOUD_CALL_TIMEOUT_MS,
   CLOUD_DOCUMENT_BYTES_MAX,
-  HEARTBEAT_TIMEOUT_MS,
+  SECOND_MS,
 } from '../../base/limits.js';
 import { CloudError } from '../../base/retry/call-error.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { HttpAnswer, HttpRequest, SendRequest } from '../../base/system/https.js';
+import { oneLine } from '../../base/text.js';
 import type { LinkMode, RelayView } from '../../base/views.js';
 import type { ShortAnswer, ShortMessage } from '../../mail/message/short.js';
-import {
-  arrayMember,
-  failedCall,
-  jsonOf,
-  numberMember,
-  problemOf,
-  serverTimeOf,
-  strongEtagOf,
-  textMember,
-} from './answer.js';
 
-export { CloudError } from '../../base/retry/call-error.js';
+/** A heartbeat without an answer fails after this long. */
+export const HEARTBEAT_TIMEOUT_MS = 15 * SECOND_MS;
+
+// A weak ETag (`W/"…"`) cannot tell two edits apart.
+const STRONG = new RegExp(`^${STRONG_ETAG}$`);
+// RFC 3339, as Date.parse reads it.
+const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
+const WORDS: Readonly<Record<number, string>> = {
+  401: "refuses this device's key",
+  403: 'does not let this device in',
+  404: 'does not know this device, or the URL in FIELDPOST_CLOUD is wrong',
+  408: 'gave up waiting for our request',
+  429: 'asks this device to slow down',
+};
+
+/** Statuses that come from something between device and cloud. */
+const FOREIGN: Readonly<Record<number, string>> = {
+  304: 'perhaps a cache on the way; no 304 was asked for',
+  407: 'a proxy on the way wants a login',
+  511: 'the network of this device wants a login first; open its login page',
+};
 
 /** The body of a heartbeat. */
 export interface HeartbeatReport {
@@ -105,8 +116,8 @@ export class CloudClient {
     const body = jsonOf(answer);
     const retryAfterMs = retryAfterMsOf(answer.headers, this.#wallMs);
     return {
-      ...textMember(body, 'destinations'),
-      ...numberMember(body, 'heartbeatMs'),
+      ...member(body, 'destinations', 'string'),
+      ...member(body, 'heartbeatMs', 'number'),
       ...serverTimeOf(body),
       ...(retryAfterMs !== null && { retryAfterMs }),
     };
@@ -207,4 +218,78 @@ export class CloudClient {
       throw CloudError.ofNetwork(error, new URL(this.#base).hostname, this.#wallMs);
     }
   }
+}
+
+/** The JSON object in the body of a success. */
+function jsonOf(answer: HttpAnswer): JsonObject {
+  const fields = objectIn(answer.body);
+  if (fields !== null) return fields;
+  const type = answer.headers['content-type'] ?? 'no type';
+  throw new CloudError(
+    `the answer (${answer.status}, ${oneLine(type)}) is not from the cloud's API: perhaps a login page of the network`,
+  );
+}
+
+/** The problem text (RFC 9457) in an error answer; null if the body has none, for example the error page of a proxy. */
+function problemOf({ body }: HttpAnswer): string | null {
+  const words = problemWords(objectIn(body));
+  return words === null ? null : oneLine(words);
+}
+
+/** The error of an answer with an unexpected status. */
+function failedCall(answer: HttpAnswer, wallMs: number): CloudError {
+  const { status, headers } = answer;
+  const retryAfterMs = retryAfterMsOf(headers, wallMs);
+  const foreign = FOREIGN[status];
+  if (foreign !== undefined) return new CloudError(`the answer was ${status}: ${foreign}`, retryAfterMs);
+  if (status >= 300 && status < 400) {
+    const to = oneLine(headers.location ?? 'elsewhere');
+    const words = `the answer was ${status}, a redirect to ${to}, which is not followed: perhaps a login page of the network`;
+    return new CloudError(words, retryAfterMs);
+  }
+  const what = WORDS[status] ?? (status >= 500 ? 'failed' : 'gave an unexpected answer');
+  const detail = problemOf(answer);
+  const words = `the cloud ${what} (${status}${detail === null ? '' : `: ${detail}`})`;
+  return new CloudError(oneLine(words), retryAfterMs);
+}
+
+/** The strong ETag of the document. */
+function strongEtagOf({ headers }: HttpAnswer): string {
+  const { etag } = headers;
+  if (etag !== undefined && STRONG.test(etag)) return etag;
+  const what = etag === undefined ? 'no ETag' : `an ETag that is not a strong one (${oneLine(etag)})`;
+  throw new CloudError(`the cloud breaks its contract: its document has ${what}`);
+}
+
+interface Types {
+  string: string;
+  number: number;
+}
+
+/** `{[name]: value}` if the answer has this member, else `{}`. Throws CloudError if it is no string, or no number from 0 on. */
+function member<Name extends string, Type extends keyof Types>(fields: JsonObject, name: Name, type: Type) {
+  const value = fields[name] ?? undefined;
+  const isNegative = typeof value === 'number' && value < 0;
+  if (value !== undefined && (typeof value !== type || isNegative)) throw wrongMember(name, `a ${type}`);
+  return (value === undefined ? {} : { [name]: value }) as { [Key in Name]?: Types[Type] };
+}
+
+/** `{serverTimeMs}`, the cloud's wall clock, if the answer has it, else `{}`. */
+function serverTimeOf(fields: JsonObject): { serverTimeMs?: number } {
+  const { serverTime } = member(fields, 'serverTime', 'string');
+  if (serverTime === undefined) return {};
+  const serverTimeMs = MOMENT.test(serverTime) ? Date.parse(serverTime) : Number.NaN;
+  if (Number.isNaN(serverTimeMs)) throw wrongMember('serverTime', 'a moment such as 2026-11-20T09:00:00Z');
+  return { serverTimeMs };
+}
+
+/** The array of that name. */
+function arrayMember(fields: JsonObject, name: string): readonly unknown[] {
+  const value = fields[name];
+  if (!Array.isArray(value)) throw wrongMember(name, 'an array');
+  return value;
+}
+
+function wrongMember(name: string, kind: string): CloudError {
+  return new CloudError(`the cloud breaks its contract: ${name} in its answer is not ${kind}`);
 }

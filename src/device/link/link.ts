@@ -1,29 +1,68 @@
 /**
  * The link to the cloud: sends heartbeats, derives the state of the link from their results, and reports when it is back.
+ *
+ *     state        a good heartbeat   a failed one             30 s after it began
+ *     connecting   online             the third: offline       offline
+ *     online       online             unsteady
+ *     unsteady     online             the third: offline       offline
+ *     offline      online             offline
+ *
+ * One failed heartbeat can always be lost, so it only makes the link unsteady. `connecting` is unsteady before it was ever
+ * online. step() is the table, and #happen() is the one place that changes the state.
  */
 import { assert } from '../../base/errors.js';
-import {
-  CLOUD_CLOCK_MS,
-  CLOUD_CONTRADICTS_MS,
-  GOODBYE_TIMEOUT_MS,
-  LINK_HISTORY_MAX,
-} from '../../base/limits.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
+import { type Pauses, patienceMs, pauseMs, spread, startsAnew } from '../../base/retry/backoff.js';
+import { CloudError } from '../../base/retry/call-error.js';
 import { isPlausible, startMsOf } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';
-import type { LinkPeriod, LinkView } from '../../base/views.js';
-import { type CloudClient, CloudError, type HeartbeatAnswer, type HeartbeatReport } from './client.js';
-import {
-  commonMs,
-  firstState,
-  intervalMs,
-  type LinkEvent,
-  type LinkSettings,
-  type LinkState,
-  overdueMs,
-  step,
-} from './link-state.js';
+import type { LinkMode, LinkPeriod, LinkView } from '../../base/views.js';
+import type { CloudClient, HeartbeatAnswer, HeartbeatReport } from './client.js';
+
+/** A fleet spreads its first heartbeats after a boot, and its retries after a failed one, over this long. */
+export const LINK_SPREAD_MS = 25 * SECOND_MS;
+/** A power cut may boot a whole fleet in one second: for this long after a boot heartbeats are spread. */
+export const COMMON_BOOT_MS = 5 * MINUTE_MS;
+/** The link is `offline` after this many failed heartbeats in a row, or this long after the first of them. */
+const OFFLINE_FAILURES = 3;
+export const OFFLINE_AFTER_MS = 30 * SECOND_MS;
+const LINK_HISTORY_MAX = 100;
+/** A clean stop waits at most this long for the goodbye to the cloud. */
+const GOODBYE_TIMEOUT_MS = 3 * SECOND_MS;
+/** The longest interval of heartbeats that a cloud may ask for. */
+const HEARTBEAT_MS_MAX = HOUR_MS;
+/** The wall clock counts as right if the cloud's differs by at most this plus the call's duration; as wrong from the other. */
+const CLOUD_CLOCK_MS = 5 * SECOND_MS;
+const CLOUD_CONTRADICTS_MS = 30 * DAY_MS;
+
+/** All moments are on the boot's clock. */
+export interface LinkState {
+  readonly mode: LinkMode;
+  readonly sinceMs: number;
+  /** Why it is not online; null when it is, and before anything is known. */
+  readonly reason: string | null;
+  /** Failed heartbeats in a row. */
+  readonly failures: number;
+  /** Pauses of the back-off since the link was last good for a while. */
+  readonly pauses: number;
+  readonly nextMs: number;
+  /** The end of the cloud's Retry-After. */
+  readonly notBeforeMs: number;
+}
+
+/** `late`: overdueMs may have come. `wake`: a heartbeat is wanted within `withinMs`. */
+export type LinkEvent =
+  | { readonly kind: 'good'; readonly heartbeatMs?: number; readonly retryAfterMs?: number }
+  | { readonly kind: 'failed'; readonly reason: string; readonly retryAfterMs?: number }
+  | { readonly kind: 'late' }
+  | { readonly kind: 'wake'; readonly withinMs: number };
+
+/** The settings of the link. */
+export interface LinkSettings extends Pick<Pauses, 'backoffMinMs' | 'backoffMaxMs'> {
+  readonly heartbeatMs: number;
+}
 
 /** The parts that the link uses. */
 export interface LinkOptions {
@@ -38,7 +77,7 @@ export interface LinkOptions {
 }
 
 /** The functions that the link calls. */
-export interface LinkListeners {
+interface LinkListeners {
   readonly online: () => void;
   /** The ETag of the destinations document in the answer to each good heartbeat; null: there is none. */
   readonly destinations: (etag: string | null) => void;
@@ -163,7 +202,6 @@ export class Link {
     else if (apartMs >= CLOUD_CONTRADICTS_MS && clock.trust() !== 'wrong') clock.doubt();
   }
 
-  /** The one place in which the link's state changes. */
   #happen(event: LinkEvent): void {
     const { clock, random, config } = this.#options;
     const former = this.#state;
@@ -199,4 +237,92 @@ export class Link {
     }
     patience.stop();
   }
+}
+
+/**
+ * The link at its start: the first heartbeat is due at a random moment within `withinMs`, because a power cut starts all
+ * devices of a region in the same second. `random` is in [0, 1).
+ */
+export function firstState(nowMs: number, withinMs: number, random: number): LinkState {
+  return {
+    mode: 'connecting',
+    sinceMs: nowMs,
+    reason: null,
+    failures: 0,
+    pauses: 0,
+    nextMs: nowMs + Math.floor(withinMs * random),
+    notBeforeMs: nowMs,
+  };
+}
+
+/** When the link becomes offline although a heartbeat is still under way; Infinity: never. */
+export function overdueMs({ mode, sinceMs }: LinkState): number {
+  return mode === 'connecting' || mode === 'unsteady' ? sinceMs + OFFLINE_AFTER_MS : Number.POSITIVE_INFINITY;
+}
+
+/** The state after the event, which happened at `nowMs`. `random` is in [0, 1). */
+export function step(
+  state: LinkState,
+  event: LinkEvent,
+  nowMs: number,
+  random: number,
+  settings: LinkSettings,
+): LinkState {
+  switch (event.kind) {
+    case 'good': {
+      const { heartbeatMs = 0, retryAfterMs = 0 } = event;
+      const notBeforeMs = nowMs + patienceMs(retryAfterMs, random);
+      const nextMs = Math.max(nowMs + spread(intervalMs(settings, heartbeatMs), random), notBeforeMs);
+      return { ...become(state, 'online', nowMs), reason: null, failures: 0, nextMs, notBeforeMs };
+    }
+    case 'failed': {
+      const { reason, retryAfterMs = 0 } = event;
+      const failures = state.failures + 1;
+      const isOffline = state.mode === 'offline' || failures >= OFFLINE_FAILURES || nowMs >= overdueMs(state);
+      const mode = isOffline ? 'offline' : state.mode === 'connecting' ? 'connecting' : 'unsteady';
+      const wasGood = startsAnew(state.mode === 'online' ? state.sinceMs : null, nowMs);
+      const pauses = (wasGood ? 0 : state.pauses) + (isOffline ? 1 : 0);
+      // A fleet loses its cloud in one moment, but must not come back in one.
+      const retryMs = pauseMs(pauses, random, { ...settings, floorMs: spreadMs(settings), leastShare: 0.5 });
+      const notBeforeMs = nowMs + patienceMs(retryAfterMs, random);
+      const nextMs = Math.max(nowMs + retryMs, notBeforeMs);
+      return { ...become(state, mode, nowMs), reason, failures, pauses, nextMs, notBeforeMs };
+    }
+    case 'late':
+      return nowMs < overdueMs(state) ? state : become(state, 'offline', nowMs);
+    case 'wake': {
+      // A heartbeat that is due soon keeps its time: a second random draw would halve the spread of a fleet.
+      if (state.mode === 'online' || state.nextMs <= nowMs + event.withinMs) return state;
+      const nextMs = Math.max(nowMs + Math.floor(event.withinMs * random), state.notBeforeMs);
+      return { ...state, nextMs };
+    }
+  }
+}
+
+/** The cloud may make the interval of heartbeats longer (`askedMs`), within bounds, and never shorter. */
+export function intervalMs({ heartbeatMs }: LinkSettings, askedMs: number): number {
+  return Math.max(heartbeatMs, Math.min(askedMs, HEARTBEAT_MS_MAX));
+}
+
+/**
+ * Within how long to call the cloud first. A whole fleet may boot, or get its network, in the same second, so soon
+ * after a boot the calls are spread. Later it is 0.
+ */
+export function commonMs({
+  clock,
+  config,
+}: {
+  readonly clock: { bootMs(): number };
+  readonly config: LinkSettings;
+}): number {
+  return clock.bootMs() < COMMON_BOOT_MS ? spreadMs(config) : 0;
+}
+
+/** The time over which a fleet spreads its tries: shorter if the settings have short heartbeats or pauses. */
+export function spreadMs({ heartbeatMs, backoffMaxMs }: LinkSettings): number {
+  return Math.min(LINK_SPREAD_MS, heartbeatMs, backoffMaxMs);
+}
+
+function become(state: LinkState, mode: LinkMode, nowMs: number): LinkState {
+  return state.mode === mode ? state : { ...state, mode, sinceMs: nowMs };
 }

@@ -2,26 +2,33 @@
  * Keeps the address book in step with the cloud's document: gets it, merges, puts the result. The link calls it when it
  * is online and for each ETag, the api after each edit.
  */
-
 import { FieldpostError } from '../../base/errors.js';
 import { isShallow } from '../../base/json.js';
-import { DOCUMENT_DEPTH_MAX, SYNC_EDITS_MS_MAX, SYNC_QUIET_MS, SYNC_TRIES_MAX } from '../../base/limits.js';
+import { DOCUMENT_DEPTH_MAX, MINUTE_MS, SECOND_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import { Backoff } from '../../base/retry/backoff.js';
+import { CloudError } from '../../base/retry/call-error.js';
 import { startMsOf } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';
+import { oneLine } from '../../base/text.js';
 import type { SyncView } from '../../base/views.js';
 import type { Remote } from '../../mail/book/book.js';
-import type { AddressBook } from '../book/address-book.js';
+import type { AddressBook, Alterations } from '../book/address-book.js';
 import type { Estranged } from '../book/ancestry.js';
-import { Absence } from './absence.js';
-import { type CloudClient, CloudError } from './client.js';
-import { commonMs, type LinkSettings } from './link-state.js';
-import { ABSENT_WORDS, alteredWords, joinedWords } from './sync-words.js';
+import type { CloudClient } from './client.js';
+import { commonMs, type LinkSettings } from './link.js';
 
-/** The parts that the sync uses. */
-export interface SyncOptions {
+/** Debounce: the book is sent to the cloud after this long without an edit, */
+const SYNC_QUIET_MS = SECOND_MS;
+/** or this long after the first edit, whichever is sooner. */
+const SYNC_EDITS_MS_MAX = 10 * SECOND_MS;
+/** 412 answers in a row before the sync backs off. */
+const SYNC_TRIES_MAX = 3;
+/** A cloud gets a new document after it has said for this long, with the link online, that it has none. */
+export const SYNC_ABSENT_MS = 10 * MINUTE_MS;
+
+interface SyncOptions {
   readonly book: AddressBook;
   /** Which cloud it is, and which device there. */
   readonly cloud: string;
@@ -254,4 +261,73 @@ function remoteOf(answer: Awaited<ReturnType<CloudClient['getDestinations']>>): 
     throw new CloudError('the cloud breaks its contract: its document is nested too deep');
   }
   return { etag, document, ...(more && { more }) };
+}
+
+/**
+ * For how long the cloud has answered 404 although it had a document: a gateway also answers 404 for a moment, while the
+ * cloud is deployed. The time in which the link may have been down does not count.
+ */
+class Absence {
+  readonly #clock: Pick<Clock, 'bootMs'>;
+  #lastedMs = 0;
+  /** When the last 404 came; null: none since the link came back. */
+  #atMs: number | null = null;
+
+  constructor(clock: Pick<Clock, 'bootMs'>) {
+    this.#clock = clock;
+  }
+
+  /** Another 404 came. `isBelieved`: the cloud has answered 404 for long enough. `isNews`: for the first time. */
+  said(): { readonly isBelieved: boolean; readonly isNews: boolean } {
+    const nowMs = this.#clock.bootMs();
+    const wasBelieved = this.#lastedMs >= SYNC_ABSENT_MS;
+    this.#lastedMs += nowMs - (this.#atMs ?? nowMs);
+    this.#atMs = nowMs;
+    const isBelieved = this.#lastedMs >= SYNC_ABSENT_MS;
+    return { isBelieved, isNews: isBelieved && !wasBelieved };
+  }
+
+  /** The link may have been down. */
+  interrupt(): void {
+    this.#atMs = null;
+  }
+
+  /** The cloud has a document. */
+  end(): void {
+    this.#lastedMs = 0;
+    this.#atMs = null;
+  }
+}
+
+/** Why the sync waits if the cloud had a document and has none. */
+const ABSENT_WORDS =
+  'the cloud has no address book of this device; if that lasts ten minutes, the device sends its own';
+
+const NAMED_ENTRIES_MAX = 5;
+
+const WHY: Readonly<Record<Estranged, string>> = {
+  other: "the cloud's address book is another one than this device knew",
+  older: "the cloud's address book has gone back in time, as from a backup",
+  ahead: "the cloud's address book was put there by another device, or is from a backup",
+  bare: "the cloud's address book was made anew, or has lost its member fieldpost",
+};
+
+/** Why both books were merged. */
+function joinedWords(estranged: Estranged): string {
+  return `${WHY[estranged]}: both books were merged and no entry was deleted; delete the entries that should not be there`;
+}
+
+/** How the cloud changes the document that it is given; null if it keeps it as it is. */
+function alteredWords({ changed, dropsMark }: Alterations): string | null {
+  if (changed.length > 0) {
+    const named = changed.slice(0, NAMED_ENTRIES_MAX).map(({ id, members }) => {
+      return `${id === null ? 'a hidden entry' : `destination ${id}`} (${members.join(', ')})`;
+    });
+    const rest = changed.length - named.length;
+    return oneLine(
+      `the cloud changes what it is given: ${named.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`,
+    );
+  }
+  if (!dropsMark) return null;
+  return 'the cloud drops unknown JSON members such as fieldpost, so an entry that is deleted in the cloud comes back';
 }
