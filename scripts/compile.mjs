@@ -4,7 +4,10 @@
  * replaces or removes files. The output is CommonJS, which starts faster. White space is removed and variables get
  * short names. Functions and classes keep theirs, because stack traces name them.
  */
+import { readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { deflateRawSync } from 'node:zlib';
 import { build } from 'rolldown';
 import { lateChunks } from './late-chunks.mjs';
 import { oldNode } from './old-node.mjs';
@@ -29,6 +32,23 @@ const late = {
     const name = id.slice('\0late:'.length);
     // A proxy behind an empty object, which an import may copy: so the names of members need not be known.
     return `module.exports = Object.create(new Proxy({}, { get: (_, member) => require('${name}')[member] }));`;
+  },
+};
+
+/**
+ * `import text from './x.json?text'` gives the text of the file without white space. It is deflated, because it stays in the
+ * program's file: the description of the API takes 9 KB in place of 42.
+ */
+const jsonText = {
+  name: 'json-text',
+  resolveId: (id, importer) => (id.endsWith('.json?text') ? join(dirname(importer), id) : null),
+  async load(id) {
+    if (!id.endsWith('.json?text')) return null;
+    const value = JSON.parse(await readFile(id.slice(0, -'?text'.length), 'utf8'));
+    const deflated = deflateRawSync(JSON.stringify(value), { level: 9 }).toString('base64');
+    const code = `import { inflateRawSync } from 'node:zlib';
+      export default inflateRawSync(Buffer.from('${deflated}', 'base64')).toString();`;
+    return { code, moduleType: 'js' };
   },
 };
 
@@ -62,7 +82,7 @@ export async function compile(
     treeshake: false,
     transform: { target: 'node20' },
     // A source map cannot tell of added lines.
-    plugins: [...plugins, pages, late, plugin, readable ? null : oldNode, ascii],
+    plugins: [...plugins, pages, jsonText, late, plugin, readable ? null : oldNode, ascii],
     output: {
       dir: directory,
       format: 'cjs',

@@ -65,7 +65,7 @@ export async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<
 }
 
 /** A longer boot id is ignored. */
-export const BOOT_ID_CHARS_MAX = 64;
+const BOOT_ID_CHARS_MAX = 64;
 
 function parseReport(body: JsonObject): Report {
   const { state, intervalMs, bootId, uptimeMs } = body;

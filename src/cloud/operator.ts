@@ -15,27 +15,6 @@ import { DEVICE_STATES, type Device, type DeviceQuery, ORDERS } from './device-l
 const FORMATS = ['json', 'csv'] as const;
 const ORDER_NAMES = Object.keys(ORDERS) as readonly (keyof typeof ORDERS)[];
 
-/** The parameters of `GET /devices`, for OpenAPI. */
-export const DEVICES_QUERY = {
-  state: { type: 'string', enum: DEVICE_STATES },
-  q: { type: 'string', description: 'a part of the id or the name, in upper or lower case' },
-  version: { type: 'string', description: 'the whole version' },
-  attention: {
-    type: 'boolean',
-    default: false,
-    description: 'true: only devices whose relay is failing or refusing, or with failed messages',
-  },
-  order: {
-    type: 'string',
-    enum: ORDER_NAMES,
-    default: 'id',
-    description: 'attention: who is offline comes first, then who needs attention',
-  },
-  limit: { type: 'integer', minimum: 1, maximum: CLOUD_LIST_MAX, default: CLOUD_LIST_MAX },
-  after: { type: 'string', description: 'the `next` of the page before' },
-  format: { type: 'string', enum: FORMATS, description: 'stands above `Accept`' },
-} as const;
-
 /** `GET /devices` */
 export async function listDevices(exchange: Exchange, { devices }: CloudParts): Promise<void> {
   const { format, ...query } = parseQuery(exchange.query);
@@ -123,7 +102,7 @@ function parseQuery(query: string): DeviceQuery & { readonly format: (typeof FOR
     version: given.get('version'),
     attention: oneOf('attention', ['true', 'false']) === 'true',
     order: oneOf('order', ORDER_NAMES) ?? 'id',
-    limit: wholeNumberIn(given, 'limit', DEVICES_QUERY.limit, (fault) => faults.push(fault)),
+    limit: wholeNumberIn(given, 'limit', [1, CLOUD_LIST_MAX, CLOUD_LIST_MAX], (fault) => faults.push(fault)),
     after: given.get('after'),
     format: oneOf('format', FORMATS),
   };

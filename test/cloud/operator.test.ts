@@ -1,9 +1,10 @@
 /** The calls of the operator: keys, lists of devices as JSON and CSV, metrics, the description. */
 import { connect } from 'node:net';
-import { text } from 'node:stream/consumers';
+import { text as textOf } from 'node:stream/consumers';
 import t from 'tap';
 import { SECOND_MS } from '../../src/base/limits.js';
 import { FakeClock } from '../support/clock.js';
+import { described } from '../support/described.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { startCloud, type TestCloud } from '../support/reference-cloud.js';
 
@@ -89,7 +90,7 @@ t.test('without a keys file no request that a proxy passes on is taken', async (
   }
   const request = 'GET /devices HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer any\r\n\r\n';
   const plain = connect(Number(new URL(open.url).port), '127.0.0.1').end(request);
-  t.match(await text(plain), /^HTTP\/1\.1 403 /, 'nginx adds nothing by default');
+  t.match(await textOf(plain), /^HTTP\/1\.1 403 /, 'nginx adds nothing by default');
   t.equal((await open.call('GET', '/devices')).status, 200);
 });
 
@@ -280,8 +281,10 @@ t.test('the metrics count devices, heartbeats, refusals, documents and messages 
 
 t.test('the description is for anyone, and sets the contract apart', async (t) => {
   await using at = await started();
-  const { status, json } = await at.cloud.call('GET', '/openapi.json', { key: null });
+  const { status, json, text, headers } = await at.cloud.call('GET', '/openapi.json', { key: null });
   t.equal(status, 200);
+  t.equal(headers.get('content-type'), 'application/json');
+  t.equal(text, JSON.stringify(described('fieldpost-cloud')), 'the document of the repository');
   // biome-ignore lint/suspicious/noExplicitAny: a JSON document
   const operations = Object.entries<any>(json.paths).flatMap(([path, item]) =>
     // biome-ignore lint/suspicious/noExplicitAny: a JSON document
@@ -296,4 +299,24 @@ t.test('the description is for anyone, and sets the contract apart', async (t) =
   ]);
   t.ok(contract.every(({ security }) => security[0].device !== undefined));
   t.strictSame(json.paths['/healthz'].get.security, []);
+});
+
+t.test('the requests of the examples in the description are accepted', async (t) => {
+  await using cloud = await startCloud({ send: async () => ({ kind: 'taken', reply: '200' }) });
+  const { paths } = described('fieldpost-cloud');
+  const call = async (method: string, path: string, body: object, headers = {}) =>
+    (await cloud.call(method, path.replace('{id}', 'pump-3'), { body, headers })).status;
+  // biome-ignore lint/suspicious/noExplicitAny: a JSON document
+  const contentOf = (operation: any) => operation.requestBody.content['application/json'];
+  const beats = '/devices/{id}/heartbeat';
+  t.equal(await call('PUT', beats, contentOf(paths[beats].put).example), 200);
+  const documents = '/devices/{id}/destinations';
+  t.equal(
+    await call('PUT', documents, contentOf(paths[documents].put).example, { 'If-None-Match': '*' }),
+    204,
+  );
+  const messages = '/devices/{id}/messages';
+  // biome-ignore lint/suspicious/noExplicitAny: a JSON document
+  for (const { value } of Object.values<any>(contentOf(paths[messages].post).examples))
+    t.equal(await call('POST', messages, value, { 'Idempotency-Key': value.id }), 202);
 });

@@ -3,13 +3,6 @@
  */
 import { type Fault, FieldpostError } from '../errors.js';
 
-/** The range of a whole number, as OpenAPI describes it. */
-interface WholeNumber {
-  readonly minimum: number;
-  readonly maximum: number;
-  readonly default: number;
-}
-
 /** False if it is absent. Throws invalid. */
 export function flagIn(query: string, name: string): boolean {
   const given = new URLSearchParams(query).get(name) ?? 'false';
@@ -18,18 +11,20 @@ export function flagIn(query: string, name: string): boolean {
   return given === 'true';
 }
 
-/** The default if it is absent. Calls `report` if it is not a whole number in the range. */
+/**
+ * `otherwise` if it is absent. Calls `report`, and gives `otherwise`, if it is no whole number from `least` to `most`.
+ */
 export function wholeNumberIn(
   given: URLSearchParams,
   name: string,
-  range: WholeNumber,
+  [least, most, otherwise]: readonly [least: number, most: number, otherwise: number],
   report: (fault: Fault) => void,
 ): number {
-  const text = given.get(name) ?? String(range.default);
+  const text = given.get(name) ?? String(otherwise);
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= range.minimum && value <= range.maximum) return value;
-  report({ pointer: name, detail: `must be a whole number from ${range.minimum} to ${range.maximum}` });
-  return range.default;
+  if (value >= least && value <= most) return value;
+  report({ pointer: name, detail: `must be a whole number from ${least} to ${most}` });
+  return otherwise;
 }
 
 /** The error for parameters that are not right. */

@@ -17,10 +17,6 @@ import type { ApiContext } from './parts.js';
 import { LOGGED_CHARS_MAX } from './post.js';
 
 export const DESTINATIONS = '/api/internal/offline_notification_destinations';
-export const LIST_HEADERS = { 'If-None-Match': { type: 'string', description: 'the `ETag` of the list' } };
-export const EDIT_HEADERS = {
-  'If-Match': { type: 'string', description: 'the `ETag` of what the edit changes' },
-};
 
 /** `GET /api/internal/offline_notification_destinations`; with `?hidden=true` the hidden entries. */
 export function list(exchange: Exchange, { book }: ApiContext): void {

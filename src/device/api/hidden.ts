@@ -18,15 +18,6 @@ export interface HiddenEntry {
 const PREFIX = 'hidden-';
 const ID_DIGITS = 16;
 
-/** The list's query parameter, for OpenAPI. */
-export const HIDDEN_QUERY = {
-  hidden: {
-    type: 'boolean',
-    description:
-      "true: the entries of the cloud's document that are not understood; of very many the first 1 MiB of JSON",
-  },
-};
-
 /** True for the id of a hidden entry. */
 export function isHiddenId(id: string): boolean {
   return id.startsWith(PREFIX);

@@ -22,18 +22,6 @@ import { messageIdOf } from '../../mail/message/message-id.js';
 import { callerOf } from './caller.js';
 import type { ApiContext } from './parts.js';
 
-export const LIST_QUERY = {
-  status: { type: 'string', enum: STATUSES },
-  limit: {
-    type: 'integer',
-    minimum: 1,
-    maximum: LIST_LIMIT_MAX,
-    default: LIST_LIMIT_DEFAULT,
-    description: 'a page has fewer if they exceed 1 MiB of JSON',
-  },
-  after: { type: 'string', description: 'the `next` of the page before' },
-};
-
 /** `GET /api/internal/messages`: fewer than `limit` if they are long. It ignores unknown parameters. */
 export function list(exchange: Exchange, context: ApiContext): void {
   const { messages, next } = context.store.list(parseListQuery(exchange.query));
@@ -47,15 +35,6 @@ function* viewsOf(messages: readonly Message[], context: ApiContext) {
   for (const message of messages) yield viewOf(message, context);
 }
 
-export const GET_QUERY = {
-  wait: {
-    type: 'integer',
-    minimum: 0,
-    maximum: POLL_S_MAX,
-    default: 0,
-    description: 'the answer comes when the message is final, or after this many seconds',
-  },
-};
 /** Sent if too many requests wait already: a client that asks again at once would waste the processor. */
 const ASK_AGAIN = { 'Retry-After': String(POLL_AGAIN_MS / SECOND_MS) };
 
@@ -63,7 +42,7 @@ const ASK_AGAIN = { 'Retry-After': String(POLL_AGAIN_MS / SECOND_MS) };
 export async function get(exchange: Exchange, context: ApiContext): Promise<void> {
   checkPercent(exchange.query);
   const given = new URLSearchParams(exchange.query);
-  const waitS = wholeNumberIn(given, 'wait', GET_QUERY.wait, (fault) => {
+  const waitS = wholeNumberIn(given, 'wait', [0, POLL_S_MAX, 0], (fault) => {
     throw invalidQuery([fault]);
   });
   // This value has the outcome even if the store forgets the message at once.
@@ -132,10 +111,6 @@ export const release = onQueue(async ({ store, wake, log }, by) => {
   wake();
 });
 
-export const PURGE_QUERY = {
-  damaged: { type: 'boolean', description: 'true: also delete the copies of what could not be read' },
-};
-
 /** `POST /api/internal/queue/purge` */
 export async function purge(exchange: Exchange, context: ApiContext): Promise<void> {
   const { store, log } = context;
@@ -200,7 +175,9 @@ function parseListQuery(query: string): { status: Status | null; limit: number; 
   if (status !== null && !STATUSES.includes(status)) {
     faults.push({ pointer: 'status', detail: `must be one of ${STATUSES.join(', ')}` });
   }
-  const limit = wholeNumberIn(given, 'limit', LIST_QUERY.limit, (fault) => faults.push(fault));
+  const limit = wholeNumberIn(given, 'limit', [1, LIST_LIMIT_MAX, LIST_LIMIT_DEFAULT], (fault) =>
+    faults.push(fault),
+  );
   if (faults.length > 0) throw invalidQuery(faults);
   return { status, limit, after: given.get('after') };
 }

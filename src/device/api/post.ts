@@ -6,7 +6,6 @@ import { readJson } from '../../base/http/body.js';
 import type { Exchange } from '../../base/http/exchange.js';
 import { IDEMPOTENCY_KEY_CHARS_MAX } from '../../base/limits.js';
 import { cut } from '../../base/text.js';
-import { MAIL_RECIPIENTS_MAX } from '../../mail/mail-limits.js';
 import { parseDrafts } from '../../mail/message/draft.js';
 import { type Draft, recipientsOf } from '../../mail/message/message.js';
 import { storedKey } from '../../mail/store/keys.js';
@@ -15,32 +14,7 @@ import { checkMails } from './mail-size.js';
 import type { ApiContext } from './parts.js';
 import { draftLimits, marked, type Take } from './take.js';
 
-export const POST_HEADERS = {
-  'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
-};
-/** The envelope of a ready-made mail (message/rfc822). */
-export const POST_QUERY = {
-  to: {
-    type: 'array',
-    items: { type: 'string' },
-    // The recipients, and `headers`.
-    maxItems: MAIL_RECIPIENTS_MAX + 1,
-    description:
-      'of a message/rfc822, which needs it: each recipient; `headers` adds those in To, Cc and Bcc; a `+` is a plus sign',
-  },
-  from: {
-    type: 'string',
-    description:
-      'of a message/rfc822: the sender in the envelope, `<>` for none; FIELDPOST_FROM replaces one that FIELDPOST_FROM_ALLOWED does not allow',
-  },
-  priority: {
-    type: 'string',
-    enum: ['normal', 'high'],
-    default: 'normal',
-    description: 'of a message/rfc822',
-  },
-};
-const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
+const IDEMPOTENCY_KEY = new RegExp(`^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$`);
 const REPLAYED = { 'Idempotency-Replayed': 'true' };
 /** A log line has at most this many characters of the ignored fields' names. */
 export const LOGGED_CHARS_MAX = 200;

@@ -1,0 +1,197 @@
+/**
+ * The documents of build/openapi are held against the tables of routes, the limits and the words of the code. What the
+ * services really answer is held against them by each test that calls one (support/described.ts).
+ */
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { PROBLEMS } from '../../src/base/http/problem.js';
+import { LANGS } from '../../src/base/langs.js';
+import * as limits from '../../src/base/limits.js';
+import { LINK_STATES, RELAY_STATES, STATUSES, STORAGE_STATES } from '../../src/base/views.js';
+import { DEVICE_STATES } from '../../src/cloud/device-list.js';
+import { SAID } from '../../src/cloud/presence.js';
+import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
+import { ROUTES } from '../../src/device/api/routes.js';
+import * as mail from '../../src/mail/mail-limits.js';
+import { described, faultsOfExamples, operationsOf } from '../support/described.js';
+
+// biome-ignore lint/suspicious/noExplicitAny: a JSON document that is looked at where it is expected to be
+type Json = any;
+
+const EXPIRES_IN_S_MAX = mail.EXPIRES_IN_MS_MAX / limits.SECOND_MS;
+const PROBLEM_TYPES = Object.keys(PROBLEMS).map((code) => `urn:fieldpost:problem:${code}`);
+const TYPES = [1, 2, 3, 4];
+
+/** Every maximum, pattern, list of words and default of a document, by its place. */
+const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<string, unknown>>>> = {
+  fieldpost: {
+    'postMessages Idempotency-Key pattern': `^[!-~]{1,${limits.IDEMPOTENCY_KEY_CHARS_MAX}}$`,
+    // The recipients, and `headers`.
+    'postMessages to maxItems': mail.MAIL_RECIPIENTS_MAX + 1,
+    'postMessages priority enum': ['normal', 'high'],
+    'postMessages priority default': 'normal',
+    'postMessages repair enum': ['yes', 'no'],
+    'postMessages repair default': 'no',
+    'listMessages limit maximum': limits.LIST_LIMIT_MAX,
+    'listMessages limit default': limits.LIST_LIMIT_DEFAULT,
+    'getMessage wait maximum': limits.POLL_S_MAX,
+    'getMessage wait default': 0,
+    'purgeQueue damaged default': false,
+    'listDestinations hidden default': false,
+    'Email subject maxLength': limits.SUBJECT_CHARS_MAX,
+    'Email reply_to maxItems': mail.MAIL_RECIPIENTS_MAX,
+    'Email headers maxLength': mail.HEADER_VALUE_OCTETS_MAX,
+    'Email headers maxProperties': mail.OWN_HEADERS_MAX,
+    'Sms message maxLength': limits.SMS_CHARS_MAX,
+    'Recipients maxItems': mail.MAIL_RECIPIENTS_MAX,
+    'GivenPriority enum': ['normal', 'high', null],
+    'ExpiresInS maximum': EXPIRES_IN_S_MAX,
+    'Form subject maxLength': limits.SUBJECT_CHARS_MAX,
+    'Form plain maxLength': limits.FORM_FIELD_BYTES_MAX,
+    'Form html maxLength': limits.FORM_FIELD_BYTES_MAX,
+    'Form headers maxLength': mail.HEADER_VALUE_OCTETS_MAX,
+    'Form headers maxProperties': mail.OWN_HEADERS_MAX,
+    'Form expires_in_s maximum': EXPIRES_IN_S_MAX,
+    'FormAddresses maxItems': mail.MAIL_RECIPIENTS_MAX,
+    'MessageType enum': TYPES,
+    'Priority enum': ['normal', 'high'],
+    'Status enum': STATUSES,
+    'Message subject maxLength': limits.SUBJECT_KEPT_CHARS_MAX,
+    'Lang enum': LANGS,
+    'PersonName maxLength': limits.DESTINATION_NAME_CHARS_MAX,
+    'HiddenEntry id pattern': '^hidden-[0-9a-f]{16}$',
+    'State link state enum': LINK_STATES,
+    'State relay state enum': RELAY_STATES,
+    'State storage state enum': STORAGE_STATES,
+    'State settings state enum': ['ok', 'refused'],
+    'Problem type enum': PROBLEM_TYPES,
+  },
+  'fieldpost-cloud': {
+    'listDevices attention default': false,
+    'listDevices order enum': ['id', 'attention'],
+    'listDevices order default': 'id',
+    'listDevices limit maximum': limits.CLOUD_LIST_MAX,
+    'listDevices limit default': limits.CLOUD_LIST_MAX,
+    'listDevices format enum': ['json', 'csv'],
+    'DeviceId pattern': '^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$',
+    'Heartbeat state enum': SAID,
+    'Heartbeat intervalMs maximum': limits.DAY_MS,
+    'Entry type enum': TYPES,
+    'Entry lang enum': LANGS,
+    'Entry name maxLength': limits.DESTINATION_NAME_CHARS_MAX,
+    'Message id maxLength': limits.IDEMPOTENCY_KEY_CHARS_MAX,
+    'Message type enum': TYPES.slice(1),
+    'DeviceState enum': DEVICE_STATES,
+    'Problem type enum': PROBLEM_TYPES,
+  },
+};
+const RULE = /^(?:max\w+|exclusiveMaximum|pattern|enum|default)$/;
+/** Keys of a document that say nothing of the place of what is in them. */
+const SILENT = ['properties', 'items', 'schema', 'additionalProperties', 'anyOf', 'oneOf'];
+
+/** The rules in a part of a document. */
+function rulesIn(part: Json, place: readonly string[]): [place: string, rule: unknown][] {
+  if (typeof part !== 'object' || part === null) return [];
+  return Object.entries<Json>(part).flatMap(([key, value]): [string, unknown][] => {
+    if (/^examples?$/.test(key)) return [];
+    if (RULE.test(key)) return [[[...place, key].join(' '), value]];
+    const isSilent = SILENT.includes(key) || /^\d+$/.test(key);
+    return rulesIn(value, isSilent ? place : [...place, key]);
+  });
+}
+
+function allRules(document: Json): Record<string, unknown> {
+  const ofOperations = operationsOf(document).flatMap(({ operation: { operationId, parameters = [] } }) =>
+    parameters.flatMap(({ name, schema }: Json) => rulesIn(schema, [operationId, name])),
+  );
+  return Object.fromEntries([...ofOperations, ...rulesIn(document.components.schemas, [])]);
+}
+
+/** The objects below a key, wherever they are. */
+function* allOf(part: Json, key: string): Generator<Json> {
+  if (typeof part !== 'object' || part === null) return;
+  for (const [name, value] of Object.entries<Json>(part)) {
+    if (name === key) yield value;
+    yield* allOf(value, key);
+  }
+}
+
+const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
+
+for (const [name, routes] of [
+  ['fieldpost', ROUTES],
+  ['fieldpost-cloud', CLOUD_ROUTES],
+] as const) {
+  const document = described(name);
+  const { components, info, paths, tags } = document;
+
+  t.test(`${name}.json has the routes, all of them and no others`, async (t) => {
+    const told = operationsOf(document).map((one) => one.name);
+    t.strictSame(told.sort(), routes.map(({ method, path }) => `${method} ${path}`).sort());
+    t.equal(document.openapi, '3.1.0');
+    t.equal(info.version, version, 'the version of the program');
+    for (const [path, item] of Object.entries<Json>(paths)) {
+      const [reference = ''] = [...allOf(item.parameters, '$ref')];
+      const parameter = components.parameters[reference.split('/').at(-1) ?? ''];
+      const isGood = parameter?.name === 'id' && parameter.in === 'path' && parameter.required === true;
+      t.equal(isGood, path.includes('{id}'), path);
+    }
+  });
+
+  t.test(`${name}.json: each operation has a name of its own, and a known tag`, async (t) => {
+    const operations = operationsOf(document).map(({ operation }) => operation);
+    const names = operations.map(({ operationId }) => operationId);
+    t.equal(new Set(names).size, routes.length, 'each name is there once');
+    for (const one of names) t.match(one, /^[a-z]+(?:[A-Z][a-z]+)*$/);
+    const known = tags.map((tag: Json) => tag.name);
+    for (const { operationId, tags: own } of operations) t.ok(known.includes(own[0]), operationId);
+  });
+
+  t.test(`${name}.json: every reference leads somewhere, and every component is used`, async (t) => {
+    const used = new Set<string>(allOf(document, '$ref'));
+    const present = Object.entries<Json>(components)
+      .filter(([kind]) => kind !== 'securitySchemes')
+      .flatMap(([kind, all]) => Object.keys(all).map((one) => `#/components/${kind}/${one}`));
+    t.strictSame([...used].sort(), present.sort());
+    const schemes = new Set([...allOf(document, 'security')].flat().flatMap((one) => Object.keys(one)));
+    t.strictSame([...schemes].sort(), Object.keys(components.securitySchemes).sort());
+  });
+
+  t.test(`${name}.json has the limits and the words of the code`, async (t) => {
+    t.strictSame(allRules(document), RULES[name]);
+  });
+
+  t.test(`${name}.json: each refusal has the codes and titles of its status`, async (t) => {
+    const statuses = new Map<string, string>();
+    for (const { operation } of operationsOf(document)) {
+      for (const [status, { $ref = '' }] of Object.entries<Json>(operation.responses)) {
+        if (Number(status) < 400) continue;
+        t.match($ref, /^#\/components\/responses\/\w+$/, `${operation.operationId} ${status}`);
+        t.equal(statuses.get($ref) ?? status, status, `${$ref} has one status`);
+        statuses.set($ref, status);
+      }
+    }
+    for (const [reference, status] of statuses) {
+      const codes = Object.entries(PROBLEMS).filter(([, [of]]) => of === Number(status));
+      const words = codes.map(([code, [, title]]) => `${code}: ${title}`).join('. ');
+      t.equal(components.responses[reference.split('/').at(-1) ?? ''].description, words, status);
+    }
+  });
+
+  t.test(`${name}.json: its examples are as it says itself`, async (t) => {
+    const { faults, count } = faultsOfExamples(document);
+    t.strictSame(faults, []);
+    t.ok(count >= 6, `${count} examples`);
+  });
+}
+
+t.test('what the tests of the documents would find', async (t) => {
+  const document = described('fieldpost');
+  document.components.schemas.Sms.properties.message.maxLength++;
+  document.components.schemas.Message.examples[0].attempts = 'one';
+  document.components.schemas.Page.properties.next.maxLength = 20;
+  const rules = allRules(document);
+  t.not(rules['Sms message maxLength'], limits.SMS_CHARS_MAX, 'another limit');
+  t.equal(rules['Page next maxLength'], 20, 'one that the code does not have');
+  t.match(faultsOfExamples(document).faults, [/attempts must be integer/], 'an example that is wrong');
+});
