@@ -1,39 +1,18 @@
 /**
- * Compiles TypeScript to JavaScript: `node scripts/compile.mjs ENTRY DIRECTORY`, or from another script. Each entry
+ * Compiles TypeScript to JavaScript: `node scripts/compile.mjs ENTRY… DIRECTORY`, or from another script. Each entry
  * becomes one file, with the packages that it uses in it. So a running program needs no other file, even if an upgrade
- * replaces or removes files. The output is CommonJS, which starts faster. White space is removed and variables get
- * short names. Functions and classes keep theirs, because stack traces name them.
+ * replaces or removes files. The output is CommonJS, which starts faster. White space is removed and variables get short
+ * names. Functions and classes keep theirs, because stack traces name them. Beside each program is its source map, for
+ * trace.mjs.
  */
 import { readFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { deflateRawSync } from 'node:zlib';
 import { build } from 'rolldown';
-import { lateChunks } from './late-chunks.mjs';
-import { oldNode } from './old-node.mjs';
+import { FIRST_LINES } from './first-lines.mjs';
+import { late } from './late.mjs';
 import { pages } from './pages.mjs';
-
-/** Modules of Node.js that load slowly, and that many devices never use: the first use of a member loads them. */
-const LATE = [
-  'node:child_process',
-  'node:crypto',
-  'node:dns/promises',
-  'node:https',
-  'node:tls',
-  'node:v8',
-  'node:vm',
-];
-
-const late = {
-  name: 'late',
-  resolveId: (id) => (LATE.includes(id) ? `\0late:${id.slice('node:'.length)}` : null),
-  load(id) {
-    if (!id.startsWith('\0late:')) return null;
-    const name = id.slice('\0late:'.length);
-    // A proxy behind an empty object, which an import may copy: so the names of members need not be known.
-    return `module.exports = Object.create(new Proxy({}, { get: (_, member) => require('${name}')[member] }));`;
-  },
-};
 
 /**
  * `import text from './x.json?text'` gives the text of the file without white space. It is deflated, because it stays in the
@@ -52,28 +31,18 @@ const jsonText = {
   },
 };
 
-/** With one character beyond ASCII V8 would keep the whole file at twice its size. */
-const ascii = {
-  name: 'ascii',
-  generateBundle(_, chunks) {
-    const escaped = (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
-    for (const chunk of Object.values(chunks)) {
-      if (chunk.type === 'chunk') chunk.code = chunk.code.replace(/[^\0-\x7f]/g, escaped);
-    }
-  },
-};
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 /**
  * Compiles the file `entry` to `directory`/NAME.cjs, by default under its own name; `external` packages stay outside,
- * further `plugins` come first. `readable` keeps lines, and maps them to the source.
+ * further `plugins` come first. `readable` keeps lines and names.
  */
 export async function compile(
   entry,
   directory,
   { name = '[name]', external = [], plugins = [], readable = false } = {},
 ) {
-  // A source map cannot tell what is in a comment.
-  const { plugin, codeSplitting } = readable ? { plugin: null, codeSplitting: false } : lateChunks();
+  const { plugin, codeSplitting } = readable ? { plugin: null, codeSplitting: false } : late();
   await build({
     input: entry,
     platform: 'node',
@@ -81,8 +50,9 @@ export async function compile(
     // Tree shaking would remove calls such as decodeURIComponent(text), because it does not know that they throw.
     treeshake: false,
     transform: { target: 'node20' },
-    // A source map cannot tell of added lines.
-    plugins: [...plugins, pages, jsonText, late, plugin, readable ? null : oldNode, ascii],
+    // What one program starts with may be late code of another.
+    checks: { ineffectiveDynamicImport: false },
+    plugins: [...plugins, pages, jsonText, plugin],
     output: {
       dir: directory,
       format: 'cjs',
@@ -91,17 +61,26 @@ export async function compile(
       dynamicImportInCjs: false,
       entryFileNames: `${name}.cjs`,
       chunkFileNames: '[name].cjs',
+      // With one character beyond Latin-1 V8 would keep the whole file at twice its size, 0.5 MiB more.
+      charset: 'ascii',
       minify: {
         compress: false,
         mangle: !readable && { toplevel: true, keepNames: true },
         codegen: { removeWhitespace: !readable },
       },
-      sourcemap: readable,
+      postBanner: ({ isEntry }) => (isEntry && !readable ? FIRST_LINES : ''),
+      sourcemap: true,
+      sourcemapExcludeSources: true,
+      // The same wherever it was built.
+      ...(!readable && {
+        sourcemapPathTransform: (path, map) => relative(ROOT, resolve(dirname(map), path)),
+      }),
     },
   });
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  const [entry, directory] = process.argv.slice(2);
-  await compile(entry, directory);
+  const words = process.argv.slice(2);
+  const directory = words.pop();
+  for (const entry of words) await compile(entry, directory);
 }

@@ -51,14 +51,12 @@ async function scriptOf(path) {
     },
     write: false,
     transform: { target: 'es2022' },
-    output: { format: 'esm', minify: true },
+    // The page is one text in ASCII, as all of the program.
+    output: { format: 'esm', minify: true, charset: 'ascii' },
   });
   const [{ code }] = output;
   if (code.includes('</script')) throw new Error(`${path} contains </script`);
-  // The page is one text in ASCII, as all of the program.
-  return code
-    .trim()
-    .replace(/[^\0-\x7f]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return code.trim();
 }
 
 function hashOf(text) {

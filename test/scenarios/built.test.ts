@@ -1,7 +1,7 @@
 /** The compiler drops no check of the source from the built program, and makes one file of it. */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { cpSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import t from 'tap';
 
 /** Each throws, and its result is unused. */
@@ -70,20 +70,36 @@ t.test('code behind an import() is in the same file, and shares its modules with
       export function one() { counter.value++; return name('one1'); }`,
     'two.js': `
       import { name } from './common.js';
-      export function two() { return name('two2') + new Error().stack.split('\\n')[1]; }`,
+      export function two() {
+        return name('two2') + new Error().stack.split('\\n')[1];
+      }`,
   });
   execFileSync(process.execPath, [
     'scripts/compile.mjs',
     join(directory, 'entry.js'),
     join(directory, 'out'),
   ]);
-  t.same(readdirSync(join(directory, 'out')), ['entry.cjs']);
-  const run = spawnSync(process.execPath, [join(directory, 'out/entry.cjs')], { encoding: 'utf8' });
+  t.same(readdirSync(join(directory, 'out')), ['entry.cjs', 'entry.cjs.map']);
+  const program = join(directory, 'out/entry.cjs');
+  const text = readFileSync(program, 'utf8');
+  const run = spawnSync(process.execPath, [program], { encoding: 'utf8' });
   t.equal(run.stderr, '');
   const [one, two, count] = JSON.parse(run.stdout);
   t.equal(one, 'one*/ ');
-  t.match(two, /^two\*\/ +at two .*entry\.cjs#two\.cjs:1:/, 'a stack trace tells function, file and chunk');
   t.equal(count, 2);
+  const [, line, column] = /^two\*\/ +at two \(.*\/entry\.cjs:(\d+):(\d+)\)$/.exec(two) ?? [];
+  const place = text.split('\n')[Number(line) - 1]?.slice(Number(column) - 1);
+  t.match(place, /^new Error\(\)/, 'a stack trace tells function and place, also of code behind an import()');
+  // The source map of the release finds the place in the source.
+  const source = `${relative('.', realpathSync(directory))}/two.js:4:31`;
+  const traced = spawnSync(process.execPath, ['scripts/trace.mjs', `${program}.map`], {
+    input: two,
+    encoding: 'utf8',
+  });
+  t.equal(traced.stdout, `two*/     at two (${source})`);
+  writeFileSync(program, text);
+  const mapped = spawnSync(process.execPath, ['--enable-source-maps', program], { encoding: 'utf8' });
+  t.equal(JSON.parse(mapped.stdout)[1], traced.stdout, 'Node.js itself finds it, too');
 });
 
 t.test('an install without compiler and built program fails with a hint', async (t) => {

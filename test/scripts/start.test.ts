@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 // @ts-expect-error: a script without types.
-import { oldNode } from '../../scripts/old-node.mjs';
+import { FIRST_LINES } from '../../scripts/first-lines.mjs';
 import { isBuilt } from '../support/daemon.js';
 
 /** A folder with these files, and the scripts of this repository below them; anybody may read it. */
@@ -77,21 +77,22 @@ t.test('a folder that cannot be written is told in one line', async (t) => {
 
 t.test('npm start hands its options on: Node.js would take --env-file for itself', async (t) => {
   const program = 'console.log(JSON.stringify([process.argv.slice(2), process.env.TAKEN]));';
-  const directory = checkout(t, { 'build/dist/main.cjs': program, 'scripts/build': '', env: 'TAKEN=1\n' });
+  const directory = checkout(t, {
+    'build/dist/dev-main.cjs': program,
+    'scripts/build': '',
+    env: 'TAKEN=1\n',
+  });
   for (const args of [['--env-file', 'env'], ['--env-file=missing'], ['--env-file', 'missing']]) {
     const { status, stdout, stderr } = run(directory, ['scripts/start', ...args]);
     t.same([status, stderr], [0, ''], args.join(' '));
-    t.same(JSON.parse(stdout), [['dev', ...args], null]);
+    t.same(JSON.parse(stdout), [args, null]);
   }
 });
 
 t.test(
   'the program itself tells an old Node.js that it is too old, before it runs anything else',
   async (t) => {
-    const files = { 'main.cjs': { type: 'chunk', isEntry: true, code: '#!/x\nconsole.log("it ran");' } };
-    oldNode.generateBundle(null, files);
-    const { code } = files['main.cjs'];
-    t.match(code, /^#!\/x\n/);
+    const code = `${FIRST_LINES}\nconsole.log("it ran");`;
     const runAs = (version: string) => {
       const words: string[] = [];
       const process = {
@@ -104,7 +105,7 @@ t.test(
       };
       const console = { log: (text: string) => void words.push(text) };
       try {
-        new Function('process', 'console', code.replace(/^#!.*\n/, ''))(process, console);
+        new Function('process', 'console', code)(process, console);
       } catch (error) {
         words.push((error as Error).message);
       }
@@ -115,13 +116,17 @@ t.test(
       t.same(runAs(version), [line, 'exit 78']);
     }
     for (const version of ['20.0.0', '22.1.0', '100.0.0']) t.same(runAs(version), ['it ran']);
-    if (!isBuilt) return t.comment('the program is not built');
-    const built = readFileSync('build/dist/main.cjs', 'utf8').split('\n', 3);
-    t.match(built[1], /^if\(parseInt\(process\.versions\.node,10\)<20\)/, 'the built program begins with it');
     t.match(
-      built[2],
-      /Fieldpost needs Node\.js 20 or later/,
-      'and then with a line that the oldest cannot read',
+      FIRST_LINES.split('\n')[1],
+      /\?\?="Fieldpost needs Node\.js 20 or later"/,
+      'the oldest print this line',
     );
+    for (const program of isBuilt ? ['main', 'cloud-main', 'dev-main'] : []) {
+      const built = readFileSync(`build/dist/${program}.cjs`, 'utf8');
+      t.ok(
+        built.startsWith(`#!/usr/bin/env -S node --\n${FIRST_LINES}\n`),
+        `${program}.cjs begins with them`,
+      );
+    }
   },
 );
