@@ -20,9 +20,8 @@ import { openScratch } from './base/system/scratch.js';
 import { runCommand } from './cli/cli.js';
 import { DEVICE_PROGRAM, wordsOfCall } from './cli/device.js';
 import { STATE_DIRECTORY } from './cli/environment.js';
-import { createDaemon } from './device/daemon.js';
+import { createDaemon, withSockets } from './device/daemon.js';
 import { LastSettings } from './device/last-settings.js';
-import { withSockets } from './device/settings.js';
 import { type Service, serve, trialOf } from './mail/serve.js';
 
 const { version } = about;

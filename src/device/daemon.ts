@@ -1,20 +1,31 @@
 /**
- * The composition root of the daemon: builds everything, starts it in order and stops it in reverse.
+ * The composition root of the daemon: builds everything, starts it in order and stops it in reverse. The cloud's side and
+ * the SMTP server are loaded only if the settings have them.
  */
 
 import { clearTextAdvice } from '../base/config/advice.js';
 import { changesBetween } from '../base/config/changes.js';
 import { needsToken } from '../base/config/consistency.js';
 import { addressOf } from '../base/config/endpoints.js';
-import { isOfThisDevice, mayBeFrom } from '../base/config/names.js';
+import { heloNameOf, isOfThisDevice, mayBeFrom } from '../base/config/names.js';
 import type { Config } from '../base/config/settings.js';
-import type { ListenConfig } from '../base/config/types.js';
-import { FieldpostError } from '../base/errors.js';
+import type { CloudConfig, Environment, ListenConfig } from '../base/config/types.js';
+import { type ErrorCode, FieldpostError } from '../base/errors.js';
 import type { Http } from '../base/http/http.js';
 import { RefusedTotals } from '../base/http/problem.js';
 import { STOP_REQUESTS_MS } from '../base/limits.js';
 import { type Listeners, openListeners } from '../base/system/listen.js';
-import { isRelayDown } from '../base/views.js';
+import { secureSocket } from '../base/system/tls-door.js';
+import {
+  isRelayDown,
+  type LINK_STATES,
+  type LinkView,
+  type QueueCounts,
+  type RelayView,
+  type SettingsFault,
+  type StorageState,
+} from '../base/views.js';
+import type { ShortWay } from '../mail/delivery/cloud-transport.js';
 import { Delivery } from '../mail/delivery/delivery.js';
 import { inOrder, namesOf, type System, storeOptions, tokenSources } from '../mail/engine.js';
 import type { Address } from '../mail/message/address.js';
@@ -23,9 +34,8 @@ import { openStore } from '../mail/store/journaled-store.js';
 import type { Store } from '../mail/store/store.js';
 import { createApi } from './api/server.js';
 import { AddressBook } from './book/address-book.js';
-import { type CloudSide, linkView, openCloud } from './cloud.js';
-import { openSmtp } from './smtp.js';
-import { type Doing, statusLine } from './status-line.js';
+import type { Link } from './link/link.js';
+import type { Sync } from './link/sync.js';
 
 /** A running daemon. */
 export interface Daemon {
@@ -92,7 +102,6 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
   };
   const mailParts = {
     store,
-    book,
     settings: live,
     mailLimitBytes: () => delivery.rendering.limitBytes,
     mayBeFrom: (address: Address) => mayBeFrom(address, live, system.hostname),
@@ -105,6 +114,7 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
   const refused = new RefusedTotals();
   const api = createApi({
     ...mailParts,
+    book,
     refused,
     clock,
     log,
@@ -199,7 +209,7 @@ async function start(parts: Parts): Promise<Daemon> {
 function openApi({ live, system, api }: Parts, openOverTcp: () => void): Promise<Listeners> {
   const open = system.openListeners ?? openListeners;
   const makeServer = (address: ListenConfig) => {
-    if (needsToken(address) && live.apiToken === null) throw unguarded(address);
+    if (needsToken(address) && live.apiToken === null) throw unguarded(address, '');
     if (address.kind === 'tcp') openOverTcp();
     return api.makeServer(address.kind === 'unix' && address.sendOnly ? 'send' : address.kind);
   };
@@ -240,9 +250,186 @@ function doing({ system, store, cloud, delivery }: Parts): Doing {
 }
 
 /** The check of the settings does not know the addresses of systemd's sockets. */
-function unguarded(address: ListenConfig): FieldpostError {
-  const words = `${addressOf(address)}, handed over by systemd, can be reached from other devices: that needs a token`;
-  return new FieldpostError('bad-config', words, {
-    hint: 'see FIELDPOST_API_TOKEN_FILE and fieldpost.socket',
+function unguarded(address: ListenConfig, use: '' | ' for SMTP'): FieldpostError {
+  const fault =
+    address.kind === 'unix'
+      ? 'is no address with a port'
+      : 'can be reached from other devices: that needs a token';
+  const unit = use === '' ? 'fieldpost.socket' : 'fieldpost-smtp.socket';
+  return new FieldpostError('bad-config', `${addressOf(address)}, handed over by systemd${use}, ${fault}`, {
+    hint: `see FIELDPOST_API_TOKEN_FILE and ${unit}`,
   });
+}
+
+/** An SMTP server that listens. */
+export interface SmtpSide extends Listeners {
+  /** Ends the connections, within bounds. Call `close` before, and wait for it after. */
+  stop(withinMs: number): Promise<void>;
+}
+
+/**
+ * Opens the listeners of FIELDPOST_SMTP_LISTEN and of fieldpost-smtp.socket; null without any. Rejects as those do.
+ * `isApiOpen`: anybody on this device may do everything over the local API.
+ */
+export async function openSmtp(
+  live: Config,
+  system: System,
+  begin: BeginMail,
+  refused: (code: ErrorCode) => void,
+  isApiOpen: () => boolean,
+): Promise<SmtpSide | null> {
+  const handed = system.handed?.filter(({ use }) => use === 'smtp') ?? [];
+  if (live.smtpListen.length === 0 && handed.length === 0) return null;
+  const { createSmtpServer } = await import('../mail/smtp-server/smtp-server.js');
+  const { clock, log, streamed, hostname } = system;
+  const { apiToken, sendToken } = live;
+  const server = createSmtpServer({
+    begin,
+    refused,
+    name: () => heloNameOf(live, hostname()),
+    limitBytes: () => live.maxMessageBytes,
+    localAddress: () => live.localMail,
+    isOfThisDevice: (address) => isOfThisDevice(address, live, namesOf(system)),
+    // Whoever may send over HTTP may send here, by the same rule.
+    tokens: [apiToken, sendToken].filter((token) => token !== null),
+    sendTokens: sendToken === null || sendToken === apiToken ? [] : [sendToken],
+    strangersOnlySend: () => !isApiOpen(),
+    tls: { identity: () => identityOf(live), secure: secureSocket },
+    clock,
+    log,
+    streamed,
+    descriptors: system.descriptors,
+  });
+  const makeServer = (address: ListenConfig) => {
+    const isExposed = needsToken(address);
+    if (address.kind === 'unix' || (isExposed && apiToken === null)) throw unguarded(address, ' for SMTP');
+    return server.makeServer(isExposed);
+  };
+  const open = system.openListeners ?? openListeners;
+  const listeners = await open(live.smtpListen, makeServer, handed, 'FIELDPOST_SMTP_LISTEN', { clock, log });
+  return { ...listeners, stop: (withinMs) => server.stop(withinMs) };
+}
+
+function identityOf({ smtpCert: cert, smtpKey: key }: Config) {
+  return cert === null || key === null ? null : { cert, key };
+}
+
+/** The parts that exist if a cloud is configured. */
+interface CloudSide {
+  readonly link: Link;
+  readonly sync: Sync;
+  /** Sends SMS, calls and pushes. */
+  readonly short: ShortWay;
+  /** Starts the link, which wakes the delivery when it comes online, and reports the state of its relays. */
+  start(delivery: Pick<Delivery, 'wake' | 'relayView'>): void;
+  close(): void;
+}
+
+/** Builds the cloud's side. Nothing is sent before start(). */
+async function openCloud(
+  config: Config,
+  cloud: CloudConfig,
+  system: System,
+  store: Store,
+  book: AddressBook,
+): Promise<CloudSide> {
+  const [{ openHttps }, { CloudClient }, { Link }, { Sync }] = await Promise.all([
+    import('../base/system/https.js'),
+    import('./link/client.js'),
+    import('./link/link.js'),
+    import('./link/sync.js'),
+  ]);
+  const { version } = system;
+  const https = (system.openHttps ?? openHttps)({
+    ...cloud,
+    ...system,
+    proxy: () => (config.cloudProxy === 'none' ? null : config.cloudProxy),
+  });
+  const client = new CloudClient(cloud, { send: https.send, ...system });
+  // The delivery is built later than the link.
+  let relayState = (): RelayView['state'] => 'unknown';
+  const link = new Link({
+    client,
+    config,
+    report() {
+      const { queued, sending, deferred, failed } = store.counts();
+      return { queue: { queued: queued + sending, deferred, failed }, version, relay: relayState() };
+    },
+    ...system,
+  });
+  const sync = new Sync({
+    book,
+    cloud: `${cloud.url}/devices/${cloud.deviceId}`,
+    client,
+    config,
+    isOnline: () => link.isOnline,
+    ...system,
+  });
+  return {
+    link,
+    sync,
+    short: { send: (message, signal) => client.sendMessage(message, signal), isOnline: () => link.isOnline },
+    start(delivery) {
+      relayState = () => delivery.relayView().state;
+      const online = () => {
+        delivery.wake();
+        sync.online();
+      };
+      link.start({ online, destinations: (etag) => sync.seen(etag) });
+    },
+    close: () => https.close(),
+  };
+}
+
+/** The link, with the reason why messages wait although it is online. */
+function linkView(cloud: CloudSide | null, waitReason: string | null): LinkView | null {
+  const view = cloud?.link.view() ?? null;
+  if (view === null || view.reason !== null || waitReason === null) return view;
+  return { ...view, reason: `messages wait: ${waitReason}` };
+}
+
+/** Sockets from systemd replace the default of FIELDPOST_LISTEN; listeners that are set there are opened as well. */
+export function withSockets(config: Config, env: Environment, handed: System['handed']): Config {
+  const isSet = (env.FIELDPOST_LISTEN ?? '').trim() !== '';
+  const isOpen = handed?.some(({ use }) => use !== 'smtp') ?? false;
+  return isOpen && !isSet ? { ...config, listen: [] } : config;
+}
+
+/** What the status line tells. */
+interface Doing {
+  readonly queue: QueueCounts;
+  /** Why the queue takes no ordinary message; null while it does. */
+  readonly fullReason: string | null;
+  readonly relay: Pick<RelayView, 'state' | 'reason'>;
+  readonly link: Pick<LinkView, 'reason'> & { readonly state: (typeof LINK_STATES)[number] };
+  readonly storage: Pick<StorageState, 'state' | 'reason'>;
+  readonly settings: SettingsFault | null;
+}
+
+const RELAY = {
+  none: 'no relay',
+  unknown: 'relay not tried yet',
+  ok: 'relay ok',
+  failing: 'relay failing',
+  refusing: 'relay refusing',
+};
+
+/** The line of `systemctl status`: the queue, the relay and the link; storage and settings only with a fault. Time alone changes nothing in it. */
+export function statusLine({ queue, fullReason, relay, link, storage, settings }: Doing): string {
+  const waiting = queue.queued + queue.sending;
+  const parts = [
+    settings === null ? '' : `settings refused (${settings.reason})`,
+    `${waiting} queued${queue.held ? ' (on hold)' : ''}`,
+    fullReason === null ? '' : `queue full (${fullReason})`,
+    queue.deferred > 0 ? `${queue.deferred} deferred` : '',
+    queue.failed > 0 ? `${queue.failed} failed` : '',
+    `${relay.state === 'unknown' && relay.reason !== null ? 'relay has taken nothing yet' : RELAY[relay.state]}${because(relay.reason)}`,
+    `cloud ${link.state}${link.state === 'disabled' ? '' : because(link.reason)}`,
+    storage.state === 'ok' ? '' : `storage ${storage.state}${because(storage.reason)}`,
+  ];
+  return parts.filter((part) => part !== '').join(', ');
+}
+
+function because(reason: string | null): string {
+  return reason === null ? '' : ` (${reason})`;
 }

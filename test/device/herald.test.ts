@@ -2,7 +2,7 @@
 import t from 'tap';
 import { MINUTE_MS, SECOND_MS, STATUS_EVERY_MS } from '../../src/base/limits.js';
 import { type Notifier, StateNotifier, watchdogMsOf } from '../../src/base/system/notify.js';
-import { statusLine } from '../../src/device/status-line.js';
+import { statusLine } from '../../src/device/daemon.js';
 import { FakeClock } from '../support/clock.js';
 
 function bench(watchdogMs: number | null = null) {

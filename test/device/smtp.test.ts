@@ -5,8 +5,7 @@ import { type Test, test } from 'tap';
 import { addressOf } from '../../src/base/config/endpoints.js';
 import type { ListenConfig } from '../../src/base/config/types.js';
 import { FieldpostError } from '../../src/base/errors.js';
-import { createDaemon, type Daemon } from '../../src/device/daemon.js';
-import { openSmtp, type SmtpSide } from '../../src/device/smtp.js';
+import { createDaemon, type Daemon, openSmtp, type SmtpSide } from '../../src/device/daemon.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 import { configOf, testSystem } from '../support/system.js';
 
