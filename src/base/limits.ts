@@ -12,8 +12,6 @@ export const YEAR_MS = 365.25 * DAY_MS;
 
 // The local API (local-api §5).
 export const FORM_FIELD_BYTES_MAX = 256 * KIB;
-/** A form without the contents of its parts: boundaries, headers, preamble and epilogue. */
-export const FORM_FRAME_BYTES_MAX = 128 * KIB;
 export const FILE_NAME_CHARS_MAX = 255;
 /** All bodies and texts of forms that are in memory at the same time. */
 export const BODIES_BYTES_MAX = 16 * MIB;

@@ -1,7 +1,7 @@
 /** What makes two requests with one idempotency key different. */
 import { createHash } from 'node:crypto';
 import { t } from 'tap';
-import { hashOf } from '../../src/device/api/content-hash.js';
+import { hashOf } from '../../src/device/api/intake.js';
 import { parseDrafts } from '../../src/mail/message/draft.js';
 
 const MAIL = { type: 1, destination: 'a@x', subject: 'Hi' };

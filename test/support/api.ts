@@ -15,7 +15,7 @@ import { RefusedTotals } from '../../src/base/http/problem.js';
 import { MIB, STORAGE_RETRY_MS } from '../../src/base/limits.js';
 import { openListeners } from '../../src/base/system/listen.js';
 import { createLog } from '../../src/base/system/log.js';
-import type { ApiContext } from '../../src/device/api/parts.js';
+import type { ApiContext } from '../../src/device/api/context.js';
 import { createApi } from '../../src/device/api/server.js';
 import { AddressBook } from '../../src/device/book/address-book.js';
 import { base64Octets } from '../../src/mail/mime/base64.js';

@@ -1,6 +1,6 @@
 /** Random requests to the api, many at once. */
 import type { Test } from 'tap';
-import type { ApiContext } from '../../src/device/api/parts.js';
+import type { ApiContext } from '../../src/device/api/context.js';
 import { EMAIL, startApi, type TestApi } from './api.js';
 import { pick, seededRandom, testSeed } from './random.js';
 

@@ -5,7 +5,7 @@ import { FieldpostError } from '../../base/errors.js';
 import { bearerOf, digest, isOneOf } from '../../base/http/bearer.js';
 import type { Exchange } from '../../base/http/exchange.js';
 import { createLocalCheck } from '../../base/http/local.js';
-import type { ApiContext } from './parts.js';
+import type { ApiContext } from './context.js';
 
 /** The callers of a route: everybody, senders and operators, or operators alone. */
 export type Access = 'anybody' | 'senders' | 'operators';

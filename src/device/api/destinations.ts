@@ -12,8 +12,8 @@ import { PAGE_BYTES_MAX } from '../../base/limits.js';
 import { cut } from '../../base/text.js';
 import { type Destination, parseFields } from '../../mail/book/destination.js';
 import { callerOf } from './caller.js';
+import type { ApiContext } from './context.js';
 import { hiddenEntries, hiddenEntry, isHiddenId } from './hidden.js';
-import type { ApiContext } from './parts.js';
 import { LOGGED_CHARS_MAX } from './post.js';
 
 export const DESTINATIONS = '/api/internal/offline_notification_destinations';

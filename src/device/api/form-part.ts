@@ -3,7 +3,6 @@
  * type. Pure.
  */
 import { Buffer, isUtf8 } from 'node:buffer';
-import { parseDisposition } from 'busboy/lib/utils.js';
 import { type Charset, charsetOf } from '../../base/charset.js';
 import { FieldpostError } from '../../base/errors.js';
 import { FILE_NAME_CHARS_MAX, MEDIA_TYPE_CHARS_MAX } from '../../base/limits.js';
@@ -30,7 +29,8 @@ const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
 /** Of a wrong parameter an error shows so much. */
 const SHOWN_CHARS_MAX = 40;
 const CHARSET = /^[a-z0-9][\w.:+-]{0,39}$/;
-const EXTENDED = /^(?:utf-8|iso-8859-1)'[^']*'(?:%[0-9a-f]{2}|[\w!#$&+.^`|~-])*$/i;
+/** RFC 5987: a charset, a language, and octets. */
+const EXTENDED = /^(utf-8|iso-8859-1)'[^']*'((?:%[0-9a-f]{2}|[\w!#$&+.^`|~-])*)$/i;
 const UNREADABLE = /[^\t\x20-\x7e\x80-\xff]/;
 
 /** The boundary in a Content-Type. Throws malformed-multipart without a valid one. */
@@ -133,11 +133,14 @@ function filenameOf(parameters: ReadonlyMap<string, string>): string | null {
     if (plain !== undefined) return utf8(unquoted(plain));
     if (![...parameters.keys()].some((key) => key.startsWith('filename'))) return null;
   }
-  const name = parseDisposition(`form-data; filename*=${extended}`, utf8)?.params['filename*'] ?? '';
-  // busboy also accepts other charsets, and replaces bytes that are not UTF-8 by U+FFFD.
-  const isGuessed = name.includes('\ufffd') && !/%ef%bf%bd/i.test(extended);
-  if (!EXTENDED.test(extended) || isGuessed) throw malformed('A filename* cannot be read');
-  return name;
+  const [, charset, coded = ''] = EXTENDED.exec(extended) ?? [];
+  const octets = Buffer.from(
+    coded.replace(/%(..)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16))),
+    'latin1',
+  );
+  const isUtf = charset?.toLowerCase() === 'utf-8';
+  if (charset === undefined || (isUtf && !isUtf8(octets))) throw malformed('A filename* cannot be read');
+  return octets.toString(isUtf ? 'utf8' : 'latin1');
 }
 
 /** The last component of a path of any system, harmless: its extension is the one that people see. */
@@ -185,6 +188,18 @@ function utf8(octets: string): string {
 /** The form cannot be read. */
 export function malformed(message: string, extra: { hint?: string } = {}): FieldpostError {
   return new FieldpostError('malformed-multipart', message, extra);
+}
+
+/** The message exceeds FIELDPOST_MAX_MESSAGE. */
+export function tooLargeMessage(limitBytes: number): FieldpostError {
+  return tooLarge(
+    `The message with its attachments is larger than ${limitBytes} bytes (FIELDPOST_MAX_MESSAGE)`,
+  );
+}
+
+/** Something exceeds its limit. */
+export function tooLarge(message: string): FieldpostError {
+  return new FieldpostError('too-large', message, { hint: 'nothing was queued' });
 }
 
 function unsupported(message: string, extra: { hint: string }): FieldpostError {

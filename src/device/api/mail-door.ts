@@ -13,10 +13,9 @@ import { type ReadyMade, ReadyMadeReader } from '../../mail/mime/ready-made.js';
 import type { ReadyMadeHead } from '../../mail/mime/ready-made-head.js';
 import type { MailEncoder, Repair } from '../../mail/mime/repair.js';
 import type { Accepted, IncomingFile, Store, Upload } from '../../mail/store/store.js';
-import { tooLargeMessage } from './form-reader.js';
-import { checkOctets } from './mail-size.js';
-import type { ApiContext } from './parts.js';
-import { marked } from './take.js';
+import type { ApiContext } from './context.js';
+import { tooLargeMessage } from './form-part.js';
+import { checkOctets, marked } from './intake.js';
 
 /** What the door needs. */
 export interface MailDoorParts

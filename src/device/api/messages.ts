@@ -20,7 +20,7 @@ import { isFinal, STATUSES, type Status } from '../../base/views.js';
 import type { Message } from '../../mail/message/message.js';
 import { messageIdOf } from '../../mail/message/message-id.js';
 import { callerOf } from './caller.js';
-import type { ApiContext } from './parts.js';
+import type { ApiContext } from './context.js';
 
 /** `GET /api/internal/messages`: fewer than `limit` if they are long. It ignores unknown parameters. */
 export function list(exchange: Exchange, context: ApiContext): void {

@@ -5,7 +5,7 @@ import type { Exchange } from '../../base/http/exchange.js';
 import { by, METRICS_TYPE, type MetricsText, metricsText, oneOf } from '../../base/http/metrics-text.js';
 import { LINK_STATES, RELAY_STATES, STORAGE_STATES } from '../../base/views.js';
 import type { Store } from '../../mail/store/store.js';
-import type { ApiContext } from './parts.js';
+import type { ApiContext } from './context.js';
 
 const DAEMON = metricsText('fieldpost_');
 

@@ -9,10 +9,8 @@ import { cut } from '../../base/text.js';
 import { parseDrafts } from '../../mail/message/draft.js';
 import { type Draft, recipientsOf } from '../../mail/message/message.js';
 import { storedKey } from '../../mail/store/keys.js';
-import { hashOf } from './content-hash.js';
-import { checkMails } from './mail-size.js';
-import type { ApiContext } from './parts.js';
-import { draftLimits, marked, type Take } from './take.js';
+import type { ApiContext } from './context.js';
+import { checkMails, draftLimits, hashOf, marked, type Take } from './intake.js';
 
 const IDEMPOTENCY_KEY = new RegExp(`^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$`);
 const REPLAYED = { 'Idempotency-Replayed': 'true' };
@@ -42,7 +40,7 @@ export async function post(exchange: Exchange, context: ApiContext): Promise<voi
 
 /** The way of a body of this media type. The rare ones are loaded with the first of them. */
 async function takerOf(type: string): Promise<Take> {
-  if (/^\s*multipart\/form-data\s*(?:;|$)/i.test(type)) return (await import('./take-form.js')).takeForm;
+  if (/^\s*multipart\/form-data\s*(?:;|$)/i.test(type)) return (await import('./form.js')).takeForm;
   if (/^\s*message\/rfc822\s*(?:;|$)/i.test(type)) return (await import('./take-mail.js')).takeMail;
   return takeJson;
 }

@@ -5,9 +5,9 @@
 import type { Exchange } from '../../base/http/exchange.js';
 import type { Routed } from '../../base/http/routing.js';
 import type { Access } from './access.js';
+import type { ApiContext } from './context.js';
 import * as destinations from './destinations.js';
 import * as messages from './messages.js';
-import type { ApiContext } from './parts.js';
 import { post } from './post.js';
 import { getHealth, getState } from './state.js';
 

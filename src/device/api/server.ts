@@ -4,7 +4,7 @@
 
 import { createHttp, type Http } from '../../base/http/http.js';
 import { createGuard } from './access.js';
-import type { ApiContext } from './parts.js';
+import type { ApiContext } from './context.js';
 import { MESSAGES, ROUTES } from './routes.js';
 
 /** The local API. It does not listen yet. */

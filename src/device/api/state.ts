@@ -5,7 +5,7 @@ import { FieldpostError } from '../../base/errors.js';
 import type { Exchange } from '../../base/http/exchange.js';
 import { isoOf } from '../../base/instant.js';
 import type { LinkView, QueueRoom, SettingsFault } from '../../base/views.js';
-import type { ApiContext } from './parts.js';
+import type { ApiContext } from './context.js';
 
 const NO_CLOUD = 'No cloud is configured (FIELDPOST_CLOUD)';
 const NEVER_SYNCED = {

@@ -11,9 +11,9 @@ import { parseAddress } from '../../mail/message/address.js';
 import type { MailTerms } from '../../mail/message/mail-intake.js';
 import { parseMailboxes } from '../../mail/message/mailbox.js';
 import type { ReadyMadeDraft, Sender } from '../../mail/message/message.js';
+import type { ApiContext } from './context.js';
+import { NOWHERE, type Posted, replayOf, type Take } from './intake.js';
 import { checkOctetsOf, qualifier, StoredMail } from './mail-door.js';
-import type { ApiContext } from './parts.js';
-import { NOWHERE, type Posted, replayOf, type Take } from './take.js';
 
 /** Characters of a bad sender that its fault quotes. */
 const QUOTED_CHARS_MAX = 80;
