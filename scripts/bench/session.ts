@@ -6,7 +6,7 @@ import { basename, dirname } from 'node:path';
 import { systemClock } from '../../src/base/system/clock.js';
 import { createConnect } from '../../src/base/system/connect.js';
 import { systemDisk } from '../../src/base/system/disk.js';
-import { openSession } from '../../src/mail/delivery/smtp/smtp-session.js';
+import { openSession } from '../../src/mail/delivery/smtp/session.js';
 import { type Address, parseAddress } from '../../src/mail/message/address.js';
 import { type LetterFile, render } from '../../src/mail/mime/letter.js';
 import { Spool } from '../../src/mail/store/spool.js';

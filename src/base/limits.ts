@@ -165,30 +165,10 @@ export const SWEEP_MS = HOUR_MS;
 export const REPLY_CHARS_MAX = 500;
 
 // Delivery (delivery.md).
-export const SESSION_IDLE_MS = 5 * SECOND_MS;
-/** Pauses this long between all replies to one pipelined write mean that the relay delays each of them. */
-export const TRICKLE_MS = 500;
-/**
- * A pause this long between two replies to one pipelined write is a stall if it costs more than the pipelining saves. Linux
- * delays an acknowledgement by 40 ms; a timer tick of 10 ms can make it 30 ms, and we may be late to read the first reply.
- */
-export const STALL_MS = 25;
-/** After this many stalled writes in a row, commands are sent one at a time. */
-export const STALLED_WRITES_MAX = 3;
-export const FINAL_DOT_TIMEOUT_MS = 10 * MINUTE_MS;
-/** How long to wait for the answer to QUIT. */
-export const QUIT_MS = 2 * SECOND_MS;
-/** A message up to this size goes to the relay in one write. */
-export const WHOLE_BYTES_MAX = 64 * KIB;
-/** A longer one goes in slices of this size: a link that passes one within a deadline is slow, not dead. */
-export const SLICE_BYTES = 16 * KIB;
-export const REPLY_BYTES_MAX = 64 * KIB;
 /** A name with several addresses: the pause before the next one is tried in parallel (RFC 8305). */
 export const ADDRESS_STAGGER_MS = 500;
 /** A back-off starts anew after its peer has been good for this long. */
 export const PEER_GOOD_MS = MINUTE_MS;
-/** A stop waits at most this long for the message that is being sent. */
-export const STOP_SENDING_MS = 10 * SECOND_MS;
 
 // The cloud link (cloud.md).
 export const CLOUD_CALL_TIMEOUT_MS = 30 * SECOND_MS;

@@ -13,8 +13,8 @@ import type { Log } from '../base/system/log.js';
 import { storeMemory } from '../base/system/memory.js';
 import type { peerUid } from '../base/system/peer.js';
 import type { SettingsFault } from '../base/views.js';
-import type { OpenTokenSource } from './delivery/oauth/token-source.js';
-import type { openSession } from './delivery/smtp/smtp-session.js';
+import type { OpenTokenSource } from './delivery/oauth/access-tokens.js';
+import type { openSession } from './delivery/smtp/session.js';
 import type { StoreOptions } from './store/journaled-store.js';
 import type { RefreshToken } from './store/refresh-token.js';
 
@@ -78,13 +78,13 @@ export function tokenSources(system: TokenSystem, directory: string): OpenTokenS
   return async (settings) => {
     const { relayTokenUrl: url, relayTokenFile, relayClientId: clientId } = settings;
     if (relayTokenFile !== null) {
-      const { TokenFile } = await import('./delivery/oauth/token-file.js');
+      const { TokenFile } = await import('./delivery/oauth/access-tokens.js');
       return new TokenFile(relayTokenFile, system.disk);
     }
     assert(url !== null && clientId !== null, 'the settings were checked');
     const [{ openHttps }, { FetchedTokens }, { RefreshToken }] = await Promise.all([
       import('../base/system/https.js'),
-      import('./delivery/oauth/fetched-tokens.js'),
+      import('./delivery/oauth/token-endpoint.js'),
       import('./store/refresh-token.js'),
     ]);
     refresh ??= new RefreshToken({ ...system, directory });

@@ -1,7 +1,7 @@
 /**
  * Limits of mails, of the SMTP server, and of access tokens, as limits.ts has them.
  */
-import { DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from '../base/limits.js';
+import { DAY_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from '../base/limits.js';
 
 // The SMTP server (doors.md). For the pace of a mail it has the limits of a request.
 export const SMTP_CONNECTIONS_MAX = 32;
@@ -53,18 +53,3 @@ export const HEADER_VALUE_OCTETS_MAX = 998;
 export const EXPIRES_IN_MS_MAX = 30 * DAY_MS;
 
 // OAuth 2.0 towards relays.
-/** From the look-up of the token endpoint's name to the last byte of its answer. */
-export const TOKEN_TIMEOUT_MS = 15 * SECOND_MS;
-export const TOKEN_ANSWER_BYTES_MAX = 64 * KIB;
-/** In base64, with a user of 255 characters, this fits the 12,288 octets of a SASL response (RFC 4954). */
-export const TOKEN_CHARS_MAX = 8 * KIB;
-/** A token is renewed this long before its end, or in the last fifth of its life if that is shorter. */
-export const TOKEN_AHEAD_MS = 5 * MINUTE_MS;
-export const TOKEN_AHEAD_SHARE = 1 / 5;
-/** The life of a token whose endpoint names none: that of most endpoints. */
-export const TOKEN_LIFE_MS = HOUR_MS;
-export const TOKEN_LIFE_MS_MAX = DAY_MS;
-/** While the old token is good, a failed renewal is tried again after this long. */
-export const TOKEN_RETRY_MS = 30 * SECOND_MS;
-/** RFC 5321 §4.5.3.1.4: a longer AUTH command sends its response alone. */
-export const SMTP_COMMAND_CHARS_MAX = 512;

@@ -23,8 +23,7 @@ import { openRandom } from '../base/system/random.js';
 import { answerReload } from '../base/system/reload-answer.js';
 import { visible } from '../base/text.js';
 import type { SettingsFault, TrialFault } from '../base/views.js';
-import { RelayTokens } from './delivery/oauth/relay-tokens.js';
-import { type OpenTokenSource, TokenError } from './delivery/oauth/token-source.js';
+import { type OpenTokenSource, RelayTokens, TokenError } from './delivery/oauth/access-tokens.js';
 import type { TrialOptions } from './delivery/smtp/trial.js';
 import { type System, tokenSources } from './engine.js';
 

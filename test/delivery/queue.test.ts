@@ -1,17 +1,13 @@
 // A process of its own: it takes long.
+
 import t from 'tap';
-import {
-  DAY_MS,
-  HOUR_MS,
-  MINUTE_MS,
-  SECOND_MS,
-  SESSION_IDLE_MS,
-  STOP_SENDING_MS,
-} from '../../src/base/limits.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { createConnect } from '../../src/base/system/connect.js';
 import { CONFIRM_MS } from '../../src/mail/delivery/blame.js';
-import type { Ending } from '../../src/mail/delivery/smtp/reply.js';
-import { openSession } from '../../src/mail/delivery/smtp/smtp-session.js';
+import { STOP_SENDING_MS } from '../../src/mail/delivery/queue.js';
+import type { Ending } from '../../src/mail/delivery/smtp/protocol.js';
+import { openSession } from '../../src/mail/delivery/smtp/session.js';
+import { SESSION_IDLE_MS } from '../../src/mail/delivery/smtp/smtp-transport.js';
 import type { Address } from '../../src/mail/message/address.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { bench, RELAY, reply, SPARE, TAKEN, trouble, until } from '../support/delivery.js';

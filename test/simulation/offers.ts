@@ -4,9 +4,8 @@
  */
 
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import type { Envelope } from '../../src/mail/delivery/smtp/envelope.js';
-import { PAUSES } from '../../src/mail/delivery/smtp/refusal.js';
-import type { Ending } from '../../src/mail/delivery/smtp/reply.js';
+import { PAUSES } from '../../src/mail/delivery/smtp/failure-classification.js';
+import type { Ending, Envelope } from '../../src/mail/delivery/smtp/protocol.js';
 import { tokenOf } from './mail.js';
 import type { Model, Posted } from './model.js';
 import { Reach } from './reach.js';

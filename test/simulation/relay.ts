@@ -4,9 +4,15 @@
  */
 
 import { HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
-import type { Envelope } from '../../src/mail/delivery/smtp/envelope.js';
-import { type Ending, type Phase, parseReply, type Trouble } from '../../src/mail/delivery/smtp/reply.js';
-import { type Session, SessionError } from '../../src/mail/delivery/smtp/session.js';
+import type { Envelope } from '../../src/mail/delivery/smtp/protocol.js';
+import {
+  type Ending,
+  type Phase,
+  parseReply,
+  SessionError,
+  type Trouble,
+} from '../../src/mail/delivery/smtp/protocol.js';
+import type { Session } from '../../src/mail/delivery/smtp/session.js';
 import type { Chance } from './chance.js';
 import type { Timeline } from './timeline.js';
 

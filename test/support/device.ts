@@ -5,7 +5,7 @@ import type { Config } from '../../src/base/config/settings.js';
 import { wallMsOf } from '../../src/base/stamp.js';
 import type { LogFields } from '../../src/base/system/log.js';
 import { Delivery } from '../../src/mail/delivery/delivery.js';
-import type { Ending } from '../../src/mail/delivery/smtp/reply.js';
+import type { Ending } from '../../src/mail/delivery/smtp/protocol.js';
 import type { MessageType } from '../../src/mail/message/message.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { FakeClock, settled } from './clock.js';

@@ -12,12 +12,12 @@ import type { Message } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import { CloudTransport, type Short, type ShortWay } from './cloud-transport.js';
 import { type AgeingType, Expiry } from './expiry.js';
-import { RelayTokens } from './oauth/relay-tokens.js';
-import type { OpenTokenSource } from './oauth/token-source.js';
+import type { OpenTokenSource } from './oauth/access-tokens.js';
+import { RelayTokens } from './oauth/access-tokens.js';
 import { OutcomeWriter } from './outcome-writer.js';
 import { Queue } from './queue.js';
 import { Rendering } from './smtp/rendering.js';
-import type { openSession } from './smtp/smtp-session.js';
+import type { openSession } from './smtp/session.js';
 import { type Mail, SmtpTransport } from './smtp/smtp-transport.js';
 import type { Load, Transport } from './transport.js';
 
@@ -183,7 +183,7 @@ export class Delivery {
       render: (...mail) => this.#rendering.parcel(...mail),
       open: async (relay) => {
         // Loaded with the first connection: TLS needs memory that a daemon without a link does not need.
-        const open = this.#options.openSession ?? (await import('./smtp/smtp-session.js')).openSession;
+        const open = this.#options.openSession ?? (await import('./smtp/session.js')).openSession;
         const helo = heloNameOf(config, hostname());
         const opened = await this.#tokens.session(relay, (token) => open({ relay, ...session, token, helo }));
         this.#rendering.heard(relay, opened.sizeLimit);

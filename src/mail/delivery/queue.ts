@@ -13,7 +13,7 @@
  * ends is not missed.
  */
 import { assert } from '../../base/errors.js';
-import { STOP_SENDING_MS } from '../../base/limits.js';
+import { SECOND_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import type { Timer } from '../../base/system/clock.js';
 import type { Message, Verdict } from '../message/message.js';
@@ -24,6 +24,9 @@ import type { OutcomeWriter } from './outcome-writer.js';
 import { choosePeer, chooseProbe, nextPeerMs, type Peer, SLOW_OFFER_MS } from './peer.js';
 import { ReadyQueue } from './ready-queue.js';
 import type { Line, Load, Outcome, Transport } from './transport.js';
+
+/** A stop waits at most this long for the message that is being sent. */
+export const STOP_SENDING_MS = 10 * SECOND_MS;
 
 /** What a queue needs. */
 interface QueueOptions extends ChargeOptions {

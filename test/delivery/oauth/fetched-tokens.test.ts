@@ -1,8 +1,7 @@
 /** When tokens are fetched, shared, renewed, thrown away; and what becomes of refresh tokens. */
 import t from 'tap';
 import type { HttpAnswer, HttpRequest } from '../../../src/base/system/https.js';
-import { FetchedTokens } from '../../../src/mail/delivery/oauth/fetched-tokens.js';
-import { TOKEN_RETRY_MS } from '../../../src/mail/mail-limits.js';
+import { FetchedTokens, TOKEN_RETRY_MS } from '../../../src/mail/delivery/oauth/token-endpoint.js';
 import { RefreshToken } from '../../../src/mail/store/refresh-token.js';
 import { FakeClock, settled } from '../../support/clock.js';
 import { FaultyDisk } from '../../support/faulty-disk.js';

@@ -2,9 +2,12 @@
 import t from 'tap';
 import { createConnect } from '../../../src/base/system/connect.js';
 import { openHttps } from '../../../src/base/system/https.js';
-import { requestToken, type TokenRequest } from '../../../src/mail/delivery/oauth/token-endpoint.js';
-import { TokenError } from '../../../src/mail/delivery/oauth/token-source.js';
-import { TOKEN_CHARS_MAX, TOKEN_TIMEOUT_MS } from '../../../src/mail/mail-limits.js';
+import { TOKEN_CHARS_MAX, TokenError } from '../../../src/mail/delivery/oauth/access-tokens.js';
+import {
+  requestToken,
+  TOKEN_TIMEOUT_MS,
+  type TokenRequest,
+} from '../../../src/mail/delivery/oauth/token-endpoint.js';
 import { makeCertificate } from '../../support/certificate.js';
 import { FakeClock } from '../../support/clock.js';
 import { until } from '../../support/delivery.js';

@@ -3,9 +3,9 @@ import { execFileSync } from 'node:child_process';
 import { renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { KIB } from '../../../src/base/limits.js';
 import { systemDisk } from '../../../src/base/system/disk.js';
-import { TokenFile } from '../../../src/mail/delivery/oauth/token-file.js';
-import { TOKEN_CHARS_MAX } from '../../../src/mail/mail-limits.js';
+import { TOKEN_CHARS_MAX, TokenFile } from '../../../src/mail/delivery/oauth/access-tokens.js';
 
 t.test('the file is read anew for each session, through links, and without blanks around', async (t) => {
   const directory = t.testdir({ first: 'one\n', second: ' two\r\n' });
@@ -39,4 +39,8 @@ t.test('a file that holds no token is told, and its content is not', async (t) =
   }
   execFileSync('mkfifo', [`${path}.fifo`]);
   await t.rejects(new TokenFile(`${path}.fifo`, systemDisk()).token(), { message: /cannot be read/ });
+});
+
+t.test('a token and its user fit a SASL response (RFC 4954)', async (t) => {
+  t.ok((TOKEN_CHARS_MAX + KIB) * (4 / 3) <= 12 * KIB);
 });

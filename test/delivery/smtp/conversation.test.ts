@@ -1,13 +1,16 @@
 /** Every answer a relay may give, in every phase: it ends as it must, and nothing is left behind. */
 // A process of its own: it counts descriptors, sockets and timers.
+
 import { readdirSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Test, test } from 'tap';
-import { FINAL_DOT_TIMEOUT_MS, KIB, REPLY_BYTES_MAX } from '../../../src/base/limits.js';
+import { KIB } from '../../../src/base/limits.js';
 import { createConnect } from '../../../src/base/system/connect.js';
-import type { Ending, Phase } from '../../../src/mail/delivery/smtp/reply.js';
-import { type Session, SessionError } from '../../../src/mail/delivery/smtp/session.js';
-import { openSession } from '../../../src/mail/delivery/smtp/smtp-session.js';
+import { REPLY_BYTES_MAX } from '../../../src/mail/delivery/smtp/conversation.js';
+import type { Ending, Phase } from '../../../src/mail/delivery/smtp/protocol.js';
+import { SessionError } from '../../../src/mail/delivery/smtp/protocol.js';
+import type { Session } from '../../../src/mail/delivery/smtp/session.js';
+import { FINAL_DOT_TIMEOUT_MS, openSession } from '../../../src/mail/delivery/smtp/session.js';
 import { type Address, parseAddress } from '../../../src/mail/message/address.js';
 import { FakeClock, settled } from '../../support/clock.js';
 import { type Answer, type FakeRelay, fakeRelay, type Script } from '../../support/relay.js';

@@ -1,5 +1,5 @@
 import { test } from 'tap';
-import { DotStuffing, stuffWhole } from '../../../src/mail/delivery/smtp/dot-stuffing.js';
+import { DotStuffing, stuffWhole } from '../../../src/mail/delivery/smtp/protocol.js';
 import { seededRandom, testSeed } from '../../support/random.js';
 
 /** The rules in plain words, one after another, on the whole text. */

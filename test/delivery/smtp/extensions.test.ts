@@ -1,5 +1,5 @@
 import { test } from 'tap';
-import { parseExtensions } from '../../../src/mail/delivery/smtp/extensions.js';
+import { parseExtensions } from '../../../src/mail/delivery/smtp/protocol.js';
 
 test('EHLO keywords are read in any case, in any order, over several lines', async (t) => {
   const found = parseExtensions([

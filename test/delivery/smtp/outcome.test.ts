@@ -1,6 +1,6 @@
 import t from 'tap';
-import { outcomeOf, reasonOf } from '../../../src/mail/delivery/smtp/outcome.js';
-import type { Ending, Phase, Trouble } from '../../../src/mail/delivery/smtp/reply.js';
+import { outcomeOf, reasonOf } from '../../../src/mail/delivery/smtp/failure-classification.js';
+import type { Ending, Phase, Trouble } from '../../../src/mail/delivery/smtp/protocol.js';
 
 const PHASES: Phase[] = [
   ...(['resolve', 'connect', 'tls', 'greeting', 'ehlo', 'starttls', 'auth'] as const),

@@ -1,7 +1,11 @@
 /** Which waits between replies end pipelining, and which do not. */
 import { test } from 'tap';
-import { STALL_MS, STALLED_WRITES_MAX, TRICKLE_MS } from '../../../src/base/limits.js';
-import { Pipelining } from '../../../src/mail/delivery/smtp/pipelining.js';
+import {
+  Pipelining,
+  STALL_MS,
+  STALLED_WRITES_MAX,
+  TRICKLE_MS,
+} from '../../../src/mail/delivery/smtp/conversation.js';
 
 /** The waits before the replies to one write: from the write to the first, from that to the second, … */
 type Waits = readonly number[];

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { outcomeOf } from '../../../src/mail/delivery/smtp/outcome.js';
-import { meaningOf, subjectOf } from '../../../src/mail/delivery/smtp/refusal.js';
-import { type Phase, parseReply } from '../../../src/mail/delivery/smtp/reply.js';
+import { meaningOf, outcomeOf, subjectOf } from '../../../src/mail/delivery/smtp/failure-classification.js';
+import { type Phase, parseReply } from '../../../src/mail/delivery/smtp/protocol.js';
 
 function reply(text: string) {
   const parsed = parseReply(text.split('\n'));

@@ -1,6 +1,6 @@
 import { test } from 'tap';
 import { REPLY_CHARS_MAX } from '../../../src/base/limits.js';
-import { isLastLine, parseReply } from '../../../src/mail/delivery/smtp/reply.js';
+import { isLastLine, parseReply } from '../../../src/mail/delivery/smtp/protocol.js';
 
 test('one line is a reply: code, enhanced code, words', async (t) => {
   t.same(parseReply(['550 5.1.1 no such user']), {

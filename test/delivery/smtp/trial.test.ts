@@ -4,7 +4,7 @@ import type { RelayConfig } from '../../../src/base/config/types.js';
 import type { Clock } from '../../../src/base/system/clock.js';
 import { createConnect } from '../../../src/base/system/connect.js';
 import type { TrialStep } from '../../../src/base/views.js';
-import { RelayTokens } from '../../../src/mail/delivery/oauth/relay-tokens.js';
+import { RelayTokens } from '../../../src/mail/delivery/oauth/access-tokens.js';
 import { tryRelay } from '../../../src/mail/delivery/smtp/trial.js';
 import { type Address, parseAddress } from '../../../src/mail/message/address.js';
 import { makeCertificate } from '../../support/certificate.js';

@@ -1,5 +1,5 @@
 import { test } from 'tap';
-import { socketEnding } from '../../../src/mail/delivery/smtp/trouble.js';
+import { socketEnding } from '../../../src/mail/delivery/smtp/protocol.js';
 import { systemError } from '../../support/system-error.js';
 
 const WALL_MS = Date.UTC(1970, 0, 1, 8);

@@ -1,20 +1,147 @@
 /**
- * One call of a token endpoint (RFC 6749 §4.4 and §6). The caller decides when to call again. The application's id and
- * secret stand in the body, as Microsoft and Google write it.
+ * Access tokens from a token endpoint (RFC 6749 §4.4 and §6). One token is good for all connections and relays. It is fetched
+ * when a session needs it, and renewed ahead of its end.
  */
+import { wordsOf } from '../../../base/errors.js';
 import { retryAfterMsOf } from '../../../base/http/answer.js';
 import { type JsonObject, objectIn } from '../../../base/json.js';
-import { SECOND_MS } from '../../../base/limits.js';
+import { DAY_MS, HOUR_MS, KIB, MINUTE_MS, SECOND_MS } from '../../../base/limits.js';
+import { patienceMs } from '../../../base/retry/backoff.js';
 import { requestWordsOf } from '../../../base/retry/request-error.js';
+import type { Clock } from '../../../base/system/clock.js';
 import type { HttpAnswer, SendRequest } from '../../../base/system/https.js';
+import type { Log } from '../../../base/system/log.js';
 import { oneLine, withoutSecrets } from '../../../base/text.js';
-import {
-  TOKEN_ANSWER_BYTES_MAX,
-  TOKEN_LIFE_MS,
-  TOKEN_LIFE_MS_MAX,
-  TOKEN_TIMEOUT_MS,
-} from '../../mail-limits.js';
-import { isToken, TokenError } from './token-source.js';
+import type { GivenToken, RefreshToken } from '../../store/refresh-token.js';
+import { isToken, TokenError, type TokenSource } from './access-tokens.js';
+
+/** From the look-up of the token endpoint's name to the last byte of its answer. */
+export const TOKEN_TIMEOUT_MS = 15 * SECOND_MS;
+const ANSWER_BYTES_MAX = 64 * KIB;
+/** A token is renewed this long before its end, or in the last fifth of its life if that is shorter. */
+const AHEAD_MS = 5 * MINUTE_MS;
+const AHEAD_SHARE = 1 / 5;
+/** The life of a token whose endpoint names none: that of most endpoints. */
+const LIFE_MS = HOUR_MS;
+const LIFE_MS_MAX = DAY_MS;
+/** While the old token is good, a failed renewal is tried again after this long. */
+export const TOKEN_RETRY_MS = 30 * SECOND_MS;
+const ERROR_CHARS_MAX = 300;
+const HINTS = { 'certificate-unknown-authority': '; see FIELDPOST_RELAY_OAUTH_CA_FILE' };
+
+/** What the fetching needs. */
+interface FetchOptions {
+  /** With the refresh token of the settings. */
+  readonly request: TokenRequest;
+  /** Keeps the refresh tokens that follow it. */
+  readonly refresh: Pick<RefreshToken, 'newest' | 'replaceBy' | 'close'>;
+  readonly send: SendRequest;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+/** A token, and its times on the boot's clock. */
+interface Current {
+  readonly token: string;
+  readonly endMs: number;
+  readonly renewMs: number;
+}
+
+/** The tokens of one application at one endpoint. */
+export class FetchedTokens implements TokenSource {
+  readonly #options: FetchOptions;
+  readonly #control = new AbortController();
+  #current: Current | null = null;
+  #fetching: Promise<string> | null = null;
+  /** The endpoint's Retry-After, on the boot's clock, and what it said. */
+  #pause: { readonly untilMs: number; readonly words: string } | null = null;
+  /** A failed renewal was logged. */
+  #isTold = false;
+
+  constructor(options: FetchOptions) {
+    this.#options = options;
+  }
+
+  async token(): Promise<string> {
+    const nowMs = this.#options.clock.bootMs();
+    if (this.#current !== null && nowMs < this.#current.renewMs) return this.#current.token;
+    // All sessions wait for the same fetch.
+    this.#fetching ??= this.#renew().finally(() => {
+      this.#fetching = null;
+    });
+    return await this.#fetching;
+  }
+
+  refused(token: string): void {
+    // Another session may have replaced it already.
+    if (this.#current?.token === token) this.#current = null;
+  }
+
+  /** Waits for an answer that may hold a new refresh token: without it the device would be locked out. */
+  async close(): Promise<void> {
+    if (this.#options.request.refreshToken === null) this.#control.abort();
+    await this.#fetching?.catch(() => undefined);
+    this.#control.abort();
+    await this.#options.refresh.close();
+  }
+
+  async #renew(): Promise<string> {
+    const { clock, log } = this.#options;
+    try {
+      const grant = await this.#fetch();
+      this.#isTold = false;
+      return this.#take(grant);
+    } catch (error) {
+      if (!(error instanceof TokenError)) throw error;
+      const nowMs = clock.bootMs();
+      this.#heed(error, nowMs);
+      // The old token still works. It may have been refused meanwhile.
+      if (this.#current === null || nowMs >= this.#current.endMs) throw error;
+      if (!this.#isTold) log.warn('access token not renewed', { reason: error.message });
+      this.#isTold = true;
+      const { endMs } = this.#current;
+      this.#current = { ...this.#current, renewMs: Math.min(endMs, nowMs + TOKEN_RETRY_MS) };
+      return this.#current.token;
+    }
+  }
+
+  #take({ token, lifeMs }: Grant): string {
+    const { clock, log } = this.#options;
+    const endMs = clock.bootMs() + lifeMs;
+    const aheadMs = Math.min(AHEAD_MS, lifeMs * AHEAD_SHARE);
+    this.#current = { token, endMs, renewMs: endMs - aheadMs };
+    log.debug('access token fetched', { lifeMs });
+    return token;
+  }
+
+  async #fetch(): Promise<Grant> {
+    const { request, refresh, send, clock } = this.#options;
+    if (this.#pause !== null && clock.bootMs() < this.#pause.untilMs) throw new TokenError(this.#pause.words);
+    const { url, clientId, refreshToken: token } = request;
+    const given = token === null ? null : { url, clientId, token };
+    const refreshToken = given && (await this.#newest(given));
+    const signal = this.#control.signal;
+    const grant = await requestToken({ ...request, refreshToken }, { send, wallMs: clock.wallMs(), signal });
+    // Synced before the old one is forgotten.
+    if (given !== null && grant.refreshToken !== null && grant.refreshToken !== refreshToken)
+      await refresh.replaceBy(grant.refreshToken, given);
+    return grant;
+  }
+
+  /** An old refresh token must not be used: some endpoints take that for theft, and revoke all. */
+  async #newest(given: GivenToken): Promise<string> {
+    return await this.#options.refresh.newest(given).catch((error) => {
+      throw new TokenError(`the kept refresh token cannot be read: ${wordsOf(error)}`);
+    });
+  }
+
+  #heed({ retryAfterMs, message }: TokenError, nowMs: number): void {
+    if (retryAfterMs === 0) return;
+    this.#pause = { untilMs: nowMs + patienceMs(retryAfterMs, this.#options.random()), words: message };
+  }
+}
 
 /** What is asked for. */
 export interface TokenRequest {
@@ -36,10 +163,10 @@ export interface Grant {
   readonly refreshToken: string | null;
 }
 
-const ERROR_CHARS_MAX = 300;
-const HINTS = { 'certificate-unknown-authority': '; see FIELDPOST_RELAY_OAUTH_CA_FILE' };
-
-/** Asks for an access token. Rejects with TokenError. */
+/**
+ * Asks for an access token, once. The application's id and secret stand in the body, as Microsoft and Google write it.
+ * Rejects with TokenError.
+ */
 export async function requestToken(
   request: TokenRequest,
   { send, wallMs, signal }: { send: SendRequest; wallMs: number; signal: AbortSignal },
@@ -51,7 +178,7 @@ export async function requestToken(
     headers: { 'Content-Type': 'application/x-www-form-urlencoded', Accept: 'application/json' },
     body: formOf(request),
     timeoutMs: TOKEN_TIMEOUT_MS,
-    answerBytesMax: TOKEN_ANSWER_BYTES_MAX,
+    answerBytesMax: ANSWER_BYTES_MAX,
     signal,
   }).catch((error) => {
     const words = requestWordsOf(error, new URL(url).hostname, wallMs, HINTS);
@@ -88,7 +215,7 @@ function grantIn(fields: JsonObject): Grant {
 function lifeMsOf(value: unknown): number {
   const seconds = typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value;
   const isGood = typeof seconds === 'number' && seconds >= 0;
-  return isGood ? Math.min(seconds * SECOND_MS, TOKEN_LIFE_MS_MAX) : TOKEN_LIFE_MS;
+  return isGood ? Math.min(seconds * SECOND_MS, LIFE_MS_MAX) : LIFE_MS;
 }
 
 /** RFC 6749 §5.2. The answer may also be that of something between the device and the endpoint. */

@@ -1,25 +1,57 @@
 /**
  * The exchange of commands and replies with a relay: one group of commands at a time, or pipelined if the relay allows it;
- * a deadline for each answer. Replies are counted and parsed here. A deadline, an error or an unexpected reply ends the
- * conversation and destroys the connection, so that no late reply is taken for the answer to another command.
+ * a deadline for each answer. A deadline, an error or an unexpected reply ends the conversation and destroys the connection,
+ * so that no late reply is taken for the answer to another command.
  */
 import { Readable } from 'node:stream';
-import { REPLY_BYTES_MAX, REPLY_CHARS_MAX } from '../../../base/limits.js';
+import type { TLSSocket } from 'node:tls';
+import { KIB, REPLY_CHARS_MAX } from '../../../base/limits.js';
 import { Alarm } from '../../../base/retry/alarm.js';
 import type { Clock } from '../../../base/system/clock.js';
 import { oneLine, withoutSecrets } from '../../../base/text.js';
-import { Pipelining } from './pipelining.js';
 import {
   type Ending,
   isLastLine,
+  lateEnding,
   linesWithoutSecrets,
   type Phase,
   parseReply,
   type Reply,
+  SessionError,
+  socketEnding,
   type Trouble,
-} from './reply.js';
-import { SessionError, type SessionWatch } from './session.js';
-import { lateEnding, socketEnding } from './trouble.js';
+} from './protocol.js';
+
+export const REPLY_BYTES_MAX = 64 * KIB;
+/** Pauses this long between all replies to one pipelined write mean that the relay delays each of them. */
+export const TRICKLE_MS = 500;
+/**
+ * A pause this long between two replies to one pipelined write is a stall if it costs more than the pipelining saves. Linux
+ * delays an acknowledgement by 40 ms; a timer tick of 10 ms can make it 30 ms, and we may be late to read the first reply.
+ */
+export const STALL_MS = 25;
+/** After this many stalled writes in a row, commands are sent one at a time. */
+export const STALLED_WRITES_MAX = 3;
+
+/**
+ * What a session tells of its way, besides its end: the name has an address; the address that was connected; the
+ * certificate, before it is verified, and after; a mechanism of AUTH that is tried; each reply that refuses nothing.
+ */
+export type SessionStep =
+  | { readonly kind: 'resolved' }
+  | { readonly kind: 'connected'; readonly address: string }
+  | { readonly kind: 'certificate'; readonly socket: TLSSocket }
+  | { readonly kind: 'verified' }
+  | { readonly kind: 'login'; readonly mechanism: string }
+  | {
+      readonly kind: 'reply';
+      readonly phase: Phase;
+      readonly reply: Reply;
+      readonly lines: readonly string[];
+    };
+
+/** Is told each step of a session as it happens. */
+export type SessionWatch = (step: SessionStep) => void;
 
 /** The connection. Its owner calls received, line and lost. */
 interface Wire {
@@ -280,4 +312,63 @@ function isExpected(phase: Phase, code: number): boolean {
   // Before its final dot a message can only be refused. During a TLS handshake there are no replies.
   if (phase === 'content' || phase === 'tls') return false;
   return code < 300 || ((phase === 'auth' || phase === 'token') && code === 334);
+}
+
+/**
+ * Whether pipelining saves time with one relay: when its replies come decides, never why they are late. A relay with Nagle's
+ * algorithm sends the first of several replies at once. The others wait for our kernel's acknowledgement, which comes after
+ * 40 ms because we have nothing to send.
+ */
+export class Pipelining {
+  /** The shortest time from a write to the first reply. */
+  #roundTripMs = Number.POSITIVE_INFINITY;
+  /** The last write, or the last reply to it. */
+  #lastMs = 0;
+  /** Replies to the last write, and the waits between them. */
+  #replies = 0;
+  #shortestMs = 0;
+  #longestMs = 0;
+  /** Stalled writes in a row. */
+  #stalled = 0;
+  #pays = true;
+
+  /** False once it has cost more than it saved. This holds for as long as the connection. */
+  get pays(): boolean {
+    return this.#pays;
+  }
+
+  /** It is not to be used. */
+  end(): void {
+    this.#pays = false;
+  }
+
+  /** One or more commands go out in one write. */
+  wrote(nowMs: number): void {
+    this.#lastMs = nowMs;
+    this.#replies = 0;
+    this.#shortestMs = Number.POSITIVE_INFINITY;
+    this.#longestMs = 0;
+  }
+
+  /** One of them is answered; `isLast`: all of them are. */
+  replied(nowMs: number, isLast: boolean): void {
+    const waitMs = nowMs - this.#lastMs;
+    this.#lastMs = nowMs;
+    if (this.#replies++ === 0) {
+      this.#roundTripMs = Math.min(this.#roundTripMs, waitMs);
+      return;
+    }
+    this.#shortestMs = Math.min(this.#shortestMs, waitMs);
+    this.#longestMs = Math.max(this.#longestMs, waitMs);
+    if (isLast) this.#judge();
+  }
+
+  #judge(): void {
+    // One command at a time, each command but the first costs one more round trip.
+    const savedMs = (this.#replies - 1) * this.#roundTripMs;
+    const isStalled = this.#longestMs >= STALL_MS && this.#longestMs > savedMs;
+    this.#stalled = isStalled ? this.#stalled + 1 : 0;
+    // A relay that delays each reply delays EHLO too, so its round trip says nothing.
+    if (this.#stalled === STALLED_WRITES_MAX || this.#shortestMs >= TRICKLE_MS) this.#pays = false;
+  }
 }

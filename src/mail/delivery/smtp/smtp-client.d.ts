@@ -1,5 +1,5 @@
 /**
- * What channel.ts uses of smtp-client 0.4.0 and the smtp-channel under it. The package's own types lack the
+ * What session.ts uses of smtp-client 0.4.0 and the smtp-channel under it. The package's own types lack the
  * events, write() and TLS options.
  */
 declare module 'smtp-client' {

@@ -5,7 +5,10 @@
 
 import type { Config } from '../../../base/config/settings.js';
 import type { RelayConfig } from '../../../base/config/types.js';
+import { assert } from '../../../base/errors.js';
+import { SECOND_MS } from '../../../base/limits.js';
 import { Recent } from '../../../base/recent.js';
+import { Alarm } from '../../../base/retry/alarm.js';
 import { startMsOf } from '../../../base/stamp.js';
 import type { Clock } from '../../../base/system/clock.js';
 import type { Log } from '../../../base/system/log.js';
@@ -15,14 +18,15 @@ import type { Email, EmailContent, Message, ReadyMadeContent, Sender } from '../
 import type { Store } from '../../store/store.js';
 import { nextPeerMs, Peer } from '../peer.js';
 import type { Line, Load, Outcome, Transport } from '../transport.js';
-import type { Envelope } from './envelope.js';
-import { outcomeOf, reasonOf } from './outcome.js';
-import { subjectOf } from './refusal.js';
+import { outcomeOf, reasonOf, subjectOf } from './failure-classification.js';
+import { type Ending, type Envelope, SessionError } from './protocol.js';
 import type { Parcel, Rendering } from './rendering.js';
-import type { Ending } from './reply.js';
-import { type OpenSession, SessionError } from './session.js';
-import { SessionLine } from './session-line.js';
+import type { OpenSession, Session } from './session.js';
 
+/** A connection without a message is closed after this long. */
+export const SESSION_IDLE_MS = 5 * SECOND_MS;
+/** A relay that leaves so many groups of commands in a row without an answer gets one command at a time. */
+const UNANSWERED_GROUPS_MAX = 2;
 /** Refused senders that are remembered. A device has one or two; a mail may bring any allowed one. */
 const REFUSED_SENDERS_MAX = 100;
 
@@ -75,9 +79,12 @@ export class SmtpTransport implements Transport<Mail> {
       relays.set(new Peer(relay, { ...options, onFailing, onRefusing, onOk }), config);
     }
     this.peers = [...relays.keys()];
-    const unanswered = new Map<RelayConfig, number>();
+    const unanswered = new Map<Peer, number>();
     const line = () =>
-      new RelayLine(new SessionLine(options.open, clock, unanswered), relays, {
+      new RelayLine({
+        open: (peer) => options.open(relays.get(peer) as RelayConfig),
+        clock,
+        unanswered,
         heard: () => this.#heard(),
         refused: (from) => this.#refused.set(from, true),
       });
@@ -145,43 +152,64 @@ export class SmtpTransport implements Transport<Mail> {
   }
 }
 
-/** What a line learns about its relay. */
-interface RelayListener {
+/** What a line of relays needs. */
+interface LineOptions {
+  /** Rejects with SessionError. */
+  open(peer: Peer): Promise<Session>;
+  readonly clock: Clock;
+  /** Of each relay: the times in a row that it did not answer pipelined commands. All lines share it. */
+  readonly unanswered: Map<Peer, number>;
   /** The relay can be reached. */
   heard(): void;
   /** The relay refuses this sender. */
   refused(from: Sender): void;
 }
 
-/** One connection to one of the relays. */
-class RelayLine implements Line<Mail> {
-  readonly #session: SessionLine;
-  readonly #relays: ReadonlyMap<Peer, RelayConfig>;
-  readonly #listener: RelayListener;
+/** One connection: opened when there is something to send, used for one message after another, closed when it is idle. */
+export class RelayLine implements Line<Mail> {
+  readonly #options: LineOptions;
+  readonly #idle: Alarm;
+  #session: Session | null = null;
+  #peer: Peer | null = null;
+  /** How many messages this session sent, and how many of them the relay took. */
+  #sends = 0;
+  #taken = 0;
+  #isAnnounced = false;
+  /** Relays that did not understand an announcement. */
+  readonly #confused = new Set<Peer | null>();
 
-  constructor(session: SessionLine, relays: ReadonlyMap<Peer, RelayConfig>, listener: RelayListener) {
-    this.#session = session;
-    this.#relays = relays;
-    this.#listener = listener;
+  constructor(options: LineOptions) {
+    this.#options = options;
+    this.#idle = new Alarm(options.clock, () => void this.close());
   }
 
   isOpenTo(peer: Peer): boolean {
-    return this.#session.isOpenTo(this.#relayOf(peer));
+    return this.#peer === peer && this.#session?.usable === true;
   }
 
   async open(peer: Peer): Promise<string | null> {
+    this.#idle.off();
+    if (this.isOpenTo(peer)) return null;
+    await this.close();
     try {
-      if (await this.#session.connect(this.#relayOf(peer))) this.#listener.heard();
-      return null;
+      this.#session = await this.#options.open(peer);
     } catch (error) {
       if (!(error instanceof SessionError)) throw error;
       return reasonOf(error.ending);
     }
+    this.#peer = peer;
+    if ((this.#options.unanswered.get(peer) ?? 0) >= UNANSWERED_GROUPS_MAX) this.#session.oneByOne();
+    this.#sends = 0;
+    this.#taken = 0;
+    this.#isAnnounced = false;
+    this.#options.heard();
+    return null;
   }
 
   /** No announcement during a streamed mail: a long upload must not block the next message. */
-  takesAhead({ content }: Mail): boolean {
-    return this.#session.takesAhead && Buffer.isBuffer(content);
+  takesAhead({ content }: Pick<Mail, 'content'>): boolean {
+    const { takesAhead = false } = this.#session ?? {};
+    return takesAhead && !this.#confused.has(this.#peer) && Buffer.isBuffer(content);
   }
 
   async offer({ envelope, content, fromHeader }: Mail, next: Mail | null): Promise<Outcome | null> {
@@ -189,27 +217,78 @@ class RelayLine implements Line<Mail> {
     const reported = reporting(content, (error) => {
       readError = error;
     });
-    const ending = await this.#session.send(envelope, reported, next?.envelope);
+    const ending = await this.#send(envelope, reported, next?.envelope ?? null);
     if (ending === null) return null;
     const outcome = outcomeOf(ending, envelope.smtpUtf8);
-    if (outcome.suspect === 'device' || outcome.suspect === 'envelope') this.#listener.refused(envelope.from);
-    if ('reply' in ending) this.#listener.heard();
+    if (outcome.suspect === 'device' || outcome.suspect === 'envelope') this.#options.refused(envelope.from);
+    if ('reply' in ending) this.#options.heard();
     else if (ending.trouble.kind === 'source')
       return { ...outcome, unreadable: readError ?? ending.trouble.words };
     return fromHeader !== null && refusesSender(ending) ? withFrom(outcome, fromHeader) : outcome;
   }
 
+  /**
+   * Null: this session did not try the message, so it goes over a new one. The relay closed a used connection, or takes no
+   * more mails over it, or did not understand the announcement; then it gets no other.
+   */
+  async #send(envelope: Envelope, content: Parcel['content'], next: Envelope | null): Promise<Ending | null> {
+    const session = this.#session;
+    assert(session !== null, 'a line is opened before it sends');
+    const wasAnnounced = this.#isAnnounced;
+    this.#isAnnounced = next !== null;
+    const isPipelined = session.takesAhead;
+    // A stop may close the session meanwhile.
+    const ending = await session.send(envelope, content, next);
+    if (isPipelined && this.#peer !== null) this.#judge(this.#peer, ending);
+    if (wasAnnounced && ending.phase === 'mail' && 'trouble' in ending && !session.usable) {
+      this.#confused.add(this.#peer);
+      return null;
+    }
+    if (this.#sends++ > 0 && hasEndedUnused(ending)) return null;
+    if (this.#taken > 0 && (isEnoughForOneSession(ending) || wantsNewLogin(ending))) return null;
+    if (ending.phase === 'dot' && 'reply' in ending && ending.reply.code < 300) this.#taken++;
+    return ending;
+  }
+
+  /** A relay may offer PIPELINING and lose the commands behind the first. */
+  #judge(peer: Peer, ending: Ending): void {
+    const { unanswered } = this.#options;
+    if (!['mail', 'rcpt', 'data'].includes(ending.phase)) unanswered.delete(peer);
+    else if ('trouble' in ending && ending.trouble.kind === 'deadline')
+      unanswered.set(peer, (unanswered.get(peer) ?? 0) + 1);
+  }
+
+  /** Keeps a good session for a while. */
   rest(): void {
-    this.#session.rest();
+    if (this.#session === null || this.#idle.isSet) return;
+    if (this.#session.usable) this.#idle.in(SESSION_IDLE_MS);
+    else void this.close();
   }
 
-  close(): Promise<void> {
-    return this.#session.close();
+  async close(): Promise<void> {
+    this.#idle.off();
+    const session = this.#session;
+    this.#session = null;
+    await session?.close();
   }
+}
 
-  #relayOf(peer: Peer): RelayConfig {
-    return this.#relays.get(peer) as RelayConfig;
-  }
+function hasEndedUnused(ending: Ending): boolean {
+  if (ending.phase !== 'mail') return false;
+  return 'reply' in ending ? ending.reply.code === 421 : ending.trouble.kind === 'lost';
+}
+
+/** Some relays end the login of a session with the life of its access token. */
+function wantsNewLogin(ending: Ending): boolean {
+  return ending.phase === 'mail' && 'reply' in ending && [530, 535].includes(ending.reply.code);
+}
+
+/** SMTP has no reply for "too many mails in one session": OpenSMTPD says 452 4.5.3, others use words. */
+function isEnoughForOneSession(ending: Ending): boolean {
+  if (ending.phase !== 'mail' || !('reply' in ending)) return false;
+  const { code, enhanced, text } = ending.reply;
+  if (code < 400 || code > 499) return false;
+  return enhanced === '4.5.3' || /too many (?:e?mails|messages|transactions)/i.test(text);
 }
 
 /** After the content a relay may mean the From header. */

@@ -13,13 +13,11 @@ import { oneLine } from '../../../base/text.js';
 import type { TrialFault, TrialStep } from '../../../base/views.js';
 import { type Address, domainOf, needsSmtpUtf8, withALabel } from '../../message/address.js';
 import { render } from '../../mime/letter.js';
-import type { RelayTokens } from '../oauth/relay-tokens.js';
-import { parseExtensions } from './extensions.js';
-import { outcomeOf } from './outcome.js';
-import { meaningOf, subjectOf } from './refusal.js';
-import type { Ending, Phase, Reply, Trouble } from './reply.js';
-import { type Session, SessionError, type SessionStep } from './session.js';
-import { openSession } from './smtp-session.js';
+import type { RelayTokens } from '../oauth/access-tokens.js';
+import type { SessionStep } from './conversation.js';
+import { meaningOf, outcomeOf, subjectOf } from './failure-classification.js';
+import { type Ending, PHASES, parseExtensions, type Reply, SessionError, type Trouble } from './protocol.js';
+import { openSession, type Session } from './session.js';
 
 /** What a trial needs. */
 export interface TrialOptions {
@@ -35,23 +33,6 @@ export interface TrialOptions {
   /** Makes the Message-ID unique. */
   readonly id: string;
 }
-
-/** What each phase is called. */
-const STEPS: Readonly<Record<Phase, string>> = {
-  resolve: 'name',
-  connect: 'connection',
-  tls: 'TLS',
-  greeting: 'greeting',
-  ehlo: 'EHLO',
-  starttls: 'STARTTLS',
-  auth: 'login',
-  token: 'login',
-  mail: 'sender',
-  rcpt: 'recipient',
-  data: 'DATA',
-  content: 'mail',
-  dot: 'mail',
-};
 
 /** Opens a session, sends the test mail if there is one, and closes the session. Gives the fault that ended it, or null. */
 export async function tryRelay(relay: RelayConfig, options: TrialOptions): Promise<TrialFault | null> {
@@ -74,8 +55,8 @@ export async function tryRelay(relay: RelayConfig, options: TrialOptions): Promi
     session = await tokens.session(relay, (token) =>
       openSession({ ...own, token, timeoutMs, clock, connect, watch }),
     );
-    if (!isSecure) tell({ step: STEPS.tls, words: 'none: everything goes in clear text' });
-    if (relay.user === null) tell({ step: STEPS.auth, words: 'none is configured' });
+    if (!isSecure) tell({ step: PHASES.tls.step, words: 'none: everything goes in clear text' });
+    if (relay.user === null) tell({ step: PHASES.auth.step, words: 'none is configured' });
     return to === null ? null : await sendTests(session, to, options);
   } catch (error) {
     if (error instanceof SessionError) return faultOf(error.ending, false);
@@ -130,17 +111,17 @@ function asRoot(mail: Buffer): Buffer {
 function stepOf(step: SessionStep, relay: RelayConfig): TrialStep {
   switch (step.kind) {
     case 'resolved':
-      return { step: STEPS.resolve, words: `${relay.host} has an address` };
+      return { step: PHASES.resolve.step, words: `${relay.host} has an address` };
     case 'connected':
-      return { step: STEPS.connect, words: `open to ${step.address}, port ${relay.port}` };
+      return { step: PHASES.connect.step, words: `open to ${step.address}, port ${relay.port}` };
     case 'certificate':
       return { step: 'certificate', words: certificateWords(step.socket) };
     case 'verified':
-      return { step: STEPS.tls, words: 'the certificate is good' };
+      return { step: PHASES.tls.step, words: 'the certificate is good' };
     case 'login':
-      return { step: STEPS.auth, words: `as ${relay.user} by AUTH ${step.mechanism}` };
+      return { step: PHASES.auth.step, words: `as ${relay.user} by AUTH ${step.mechanism}` };
     case 'reply':
-      return { step: STEPS[step.phase], words: replyWords(step) };
+      return { step: PHASES[step.phase].step, words: replyWords(step) };
   }
 }
 
@@ -168,7 +149,7 @@ function certificateWords(socket: TLSSocket): string {
 
 /** The fault in an ending. `smtpUtf8`: the envelope has an address beyond ASCII. */
 function faultOf(ending: Ending, smtpUtf8: boolean): TrialFault {
-  const step = STEPS[ending.phase];
+  const step = PHASES[ending.phase].step;
   if ('trouble' in ending) {
     const { kind, words } = ending.trouble;
     const [blame, hint] = TROUBLES[kind] ?? ['relay', ''];
@@ -177,7 +158,7 @@ function faultOf(ending: Ending, smtpUtf8: boolean): TrialFault {
   const { phase, reply } = ending;
   const hint = meaningOf(phase, reply)?.words ?? '';
   const words = `refused: ${reply.text}`;
-  if (step === STEPS.auth)
+  if (step === PHASES.auth.step)
     return { step, words, blame: isFinal(reply) ? 'login' : 'relay', hint: hint || LOGIN_HINT };
   return { step, words, blame: blameFor(ending, smtpUtf8), hint };
 }

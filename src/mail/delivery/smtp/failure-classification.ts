@@ -1,15 +1,171 @@
 /**
- * What a refusal (4xx or 5xx) speaks of: the account or the identity of this device, its recipient, or its content. Relays
- * refuse a device as late as RCPT (Postfix by default), or after the content (Exchange Online), and with any code. The
- * words change every year, so this table only makes a verdict quicker and its explanation better: what it does not know is
- * `null`, and is confirmed before it is final (delivery.md). Pure.
+ * Failure classification: what a reply of a relay, or trouble without one, means for the message and for the relay. TABLE has
+ * a row for each kind of reply.
+ *
+ * The rows follow three rules. A refusal is final only if it clearly speaks of the recipient or the content: all others are
+ * confirmed (blame.ts). A fault of the relay or the network is not charged to a message. If the message may be at fault
+ * itself, it moves to the end.
+ *
+ * A refusal (4xx or 5xx) may speak of the account or the identity of this device, of its recipient, or of its content.
+ * Relays refuse a device as late as RCPT (Postfix by default), or after the content (Exchange Online), and with any code.
+ * Their words change every year, so the tables of words only make a verdict quicker and its explanation better: what they do
+ * not know is `null`. Pure.
  */
 import { HOUR_MS, MINUTE_MS } from '../../../base/limits.js';
 import type { RefusalPauses } from '../peer.js';
-import type { Phase, Reply } from './reply.js';
+import type { Outcome } from '../transport.js';
+import { type Ending, PHASES, type Phase, type Reply, type Trouble } from './protocol.js';
 
-/** The part of this device's identity, or of its account, that the relay refuses. */
-type Complaint =
+type Finding = readonly [kind: Outcome['kind'], suspect: Outcome['suspect']];
+const SENT: Finding = ['sent', null];
+const FAILED: Finding = ['failed', 'message'];
+const MESSAGE: Finding = ['deferred', 'message'];
+const RELAY: Finding = ['deferred', 'peer'];
+const RELAY_HERE: Finding = ['deferred', 'peer here'];
+const DEVICE: Finding = ['deferred', 'device'];
+const ENVELOPE: Finding = ['deferred', 'envelope'];
+const UNCLEAR: Finding = ['deferred', 'unclear'];
+const EITHER: Finding = ['deferred', 'either'];
+
+/** A reply that ended a conversation. */
+interface Said extends Reply {
+  readonly phase: Phase;
+  /** What a refusal speaks of; null if it does not tell. */
+  readonly subject: Subject | null;
+  /** The envelope holds an address beyond ASCII. */
+  readonly smtpUtf8: boolean;
+}
+
+/** By phase and reply: the first row that fits decides. No condition: any reply. */
+const TABLE: readonly (readonly [
+  phase: Phase | 'before MAIL' | 'any',
+  is: ((said: Said) => boolean) | null,
+  Finding,
+])[] = [
+  ['dot', (said) => isClass(said, 2), SENT],
+  // The relay closes the connection, after any command.
+  ['any', ({ code }) => code === 421, RELAY],
+  ['before MAIL', null, RELAY],
+  // A reply that the protocol does not allow here: the session cannot go on, and it is unknown whose fault that is.
+  ['any', (said) => !isClass(said, 4) && !isClass(said, 5), EITHER],
+  [
+    'mail',
+    ({ smtpUtf8, code, enhanced }) => smtpUtf8 && (code === 553 || enhanced === NON_ASCII_ADDRESS),
+    FAILED,
+  ],
+  // The words, or an enhanced code that says as much.
+  ['any', ({ subject }) => subject === 'mailbox', MESSAGE],
+  ['any', (said) => isOfMessage(said) && isClass(said, 5), FAILED],
+  ['any', isOfMessage, MESSAGE],
+  ['any', ({ subject }) => meaningIn(subject)?.concernsAll === true, DEVICE],
+  ['any', ({ subject }) => subject !== null, ENVELOPE],
+  // MAIL contains only our sender, and the size and the non-ASCII address of this mail. 5.3.X: a fault of the relay.
+  ['mail', (said) => isClass(said, 4) || isSystem(said), RELAY_HERE],
+  ['mail', null, ENVELOPE],
+  // 552: the mailbox is full, which passes (RFC 5321 §4.5.3.1.10).
+  ['rcpt', (said) => isClass(said, 4) || said.code === 552, MESSAGE],
+  ['rcpt', null, UNCLEAR],
+  // After DATA, and after the content.
+  ['any', (said) => said.code === 452 || isSystem(said), RELAY_HERE],
+  ['any', (said) => isClass(said, 4), MESSAGE],
+  ['any', null, UNCLEAR],
+];
+
+/** The same without a reply. Of a kind that is not here, the phase decides: the relay's fault before MAIL, else unknown. */
+const TROUBLES: Partial<Record<Trouble['kind'], Finding>> = {
+  'too-large': FAILED,
+  'no-smtputf8': FAILED,
+  source: MESSAGE,
+  'no-starttls': RELAY,
+  'no-auth': RELAY,
+  'no-token': RELAY,
+};
+
+const SINCE_MAIL: readonly Phase[] = ['mail', 'rcpt', 'data', 'content', 'dot'];
+/** RFC 6531 §3.5: an address beyond ASCII is not permitted. */
+const NON_ASCII_ADDRESS = '5.6.7';
+
+/** The outcome of an offer. `smtpUtf8`: the envelope holds an address beyond ASCII. */
+export function outcomeOf(ending: Ending, smtpUtf8: boolean): Outcome {
+  const [kind, suspect] = 'trouble' in ending ? afterTrouble(ending) : afterReply(ending, smtpUtf8);
+  return {
+    kind,
+    suspect,
+    // A refusal proves nothing: relays check in any order.
+    isProof: kind === 'sent',
+    reply: replyOf(ending),
+    reason: kind === 'deferred' ? reasonOf(ending) : '',
+    retryAfterMs: 0,
+    ...('reply' in ending && pausesOf(ending, suspect)),
+  };
+}
+
+/** A conversation that a reply ended. */
+type Refusal = Extract<Ending, { reply: Reply }>;
+type Broken = Extract<Ending, { trouble: Trouble }>;
+
+function afterReply({ phase, reply }: Refusal, smtpUtf8: boolean): Finding {
+  const said: Said = {
+    ...reply,
+    phase,
+    smtpUtf8,
+    subject: reply.code < 400 ? null : subjectOf(phase, reply),
+  };
+  const row = TABLE.find(
+    ([at, is]) =>
+      (at === 'any' || at === phase || (at === 'before MAIL' && !SINCE_MAIL.includes(phase))) &&
+      (is === null || is(said)),
+  );
+  return (row as (typeof TABLE)[number])[2];
+}
+
+function afterTrouble({ phase, trouble }: Broken): Finding {
+  return TROUBLES[trouble.kind] ?? (SINCE_MAIL.includes(phase) ? EITHER : RELAY);
+}
+
+function replyOf(ending: Ending): string {
+  if ('reply' in ending) return ending.reply.text;
+  const { words } = ending.trouble;
+  // The relay may have taken the message before the connection broke.
+  const isDoubtful = ending.phase === 'dot' && afterTrouble(ending) === EITHER;
+  return isDoubtful ? `${words} (after the whole message: it may arrive twice)` : words;
+}
+
+/** Why the relay counts as failing, for the state and the log. It begins with what to correct, if that is known. */
+export function reasonOf(ending: Ending): string {
+  if ('trouble' in ending) return ending.trouble.words;
+  const { phase, reply } = ending;
+  const meaning = meaningOf(phase, reply);
+  const words = `it answered ${PHASES[phase].answered} with "${reply.text}"`;
+  return meaning === null ? words : `${meaning.words}; ${words}`;
+}
+
+/** The pauses if the relay refuses this device. After a 4xx only words of a quota or an account make them long. */
+function pausesOf({ phase, reply }: Refusal, suspect: Outcome['suspect']): Pick<Outcome, 'pauses'> {
+  if (suspect !== 'device' && suspect !== 'envelope' && suspect !== 'unclear') return {};
+  const meaning = meaningOf(phase, reply);
+  const isLong = isClass(reply, 5) || meaning?.isOfAccount === true;
+  return isLong ? { pauses: meaning?.pauses ?? PAUSES } : {};
+}
+
+function isClass({ code }: Reply, digit: 2 | 4 | 5): boolean {
+  return Math.floor(code / 100) === digit;
+}
+
+/** RFC 3463 §3.4: X.3.Y is the status of the relay's own system. */
+function isSystem({ enhanced }: Reply): boolean {
+  return enhanced?.split('.')[1] === '3';
+}
+
+function isOfMessage({ subject }: Said): boolean {
+  return subject === 'recipient' || subject === 'content';
+}
+
+/**
+ * What a refusal speaks of: the part of this device's identity, or of its account, that the relay refuses, or this message.
+ * `mailbox`: that of the recipient is full, or takes no more for now.
+ */
+export type Subject =
   | 'daily'
   | 'quota'
   | 'full'
@@ -20,12 +176,12 @@ type Complaint =
   | 'login'
   | 'encryption'
   | 'relaying'
-  | 'protocol';
+  | 'protocol'
+  | 'recipient'
+  | 'mailbox'
+  | 'content';
 
-/** `mailbox`: that of the recipient is full, or takes no more for now. */
-export type Subject = Complaint | 'recipient' | 'mailbox' | 'content';
-
-/** What a complaint means: the words for a person, and the pauses. */
+/** What it means that this device is refused: the words for a person, and the pauses. */
 interface Meaning {
   readonly words: string;
   /** True for a quota, or an account that may not send: no correction of a setting helps. */
@@ -48,7 +204,7 @@ const ofAccount = (words: string, pauses = PAUSES): Meaning => ({
 const ofDevice = (words: string): Meaning => ({ ...ofAccount(words), isOfAccount: false });
 const ofEnvelope = (words: string): Meaning => ({ ...ofDevice(words), concernsAll: false, pauses: OF_ONE });
 
-const MEANINGS: Readonly<Record<Complaint, Meaning>> = {
+const MEANINGS: Partial<Record<Subject, Meaning>> = {
   daily: ofAccount('it says that the daily limit is reached', OF_A_DAY),
   quota: ofAccount('it says that a sending limit is reached'),
   account: ofAccount('it does not let this account send: ask its provider'),
@@ -168,7 +324,7 @@ const PROVIDERS: readonly Pattern[] = [
 ];
 
 /** Enhanced codes by their subject and detail: RFC 3463 §3.2 and §3.8, RFC 4954 §6, RFC 7372, RFC 7505. */
-const DETAILS: Readonly<Record<string, Complaint>> = {
+const DETAILS: Readonly<Record<string, Subject>> = {
   '1.7': 'sender',
   '1.8': 'sender',
   '7.8': 'login',
@@ -184,7 +340,7 @@ const DETAILS: Readonly<Record<string, Complaint>> = {
 };
 
 /** Codes that never concern a recipient: RFC 4954 §6, RFC 5321 §4.2.4. */
-const CODES: Readonly<Record<number, Complaint>> = {
+const CODES: Readonly<Record<number, Subject>> = {
   502: 'protocol',
   503: 'protocol',
   530: 'login',
@@ -251,10 +407,9 @@ function isOfRecipient(phase: Phase, detail: string, said: string): boolean {
 
 /** What a refusal means if it refuses this device or its account; null if it does not, or does not tell. */
 export function meaningOf(phase: Phase, reply: Reply): Meaning | null {
-  const subject = subjectOf(phase, reply);
-  return subject !== null && isComplaint(subject) ? MEANINGS[subject] : null;
+  return meaningIn(subjectOf(phase, reply));
 }
 
-function isComplaint(subject: Subject): subject is Complaint {
-  return subject in MEANINGS;
+function meaningIn(subject: Subject | null): Meaning | null {
+  return (subject && MEANINGS[subject]) ?? null;
 }
