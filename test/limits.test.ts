@@ -3,7 +3,6 @@ import t from 'tap';
 import * as limits from '../src/base/limits.js';
 import { HEARTBEAT_TIMEOUT_MS } from '../src/device/link/client.js';
 import { OFFLINE_AFTER_MS } from '../src/device/link/link.js';
-import * as mail from '../src/mail/mail-limits.js';
 
 const { KIB } = limits;
 
@@ -22,6 +21,4 @@ t.test('they go together', async (t) => {
   t.ok(places < limits.CONNECTIONS_OPEN_MAX, 'further clients get a 503');
   t.ok(limits.SUBJECT_CHARS_MAX < limits.FORM_FIELD_BYTES_MAX, 'a subject fits a form field');
   t.ok(HEARTBEAT_TIMEOUT_MS < OFFLINE_AFTER_MS, 'a silent heartbeat fails before the link is offline');
-  const ownHeaders = mail.OWN_HEADERS_MAX * mail.HEADER_VALUE_OCTETS_MAX;
-  t.ok(ownHeaders < mail.MAIL_HEADER_BYTES_MAX / 2, 'own headers fit a header section');
 });

@@ -16,11 +16,18 @@ export const FILE_NAME_CHARS_MAX = 255;
 /** All bodies and texts of forms that are in memory at the same time. */
 export const BODIES_BYTES_MAX = 16 * MIB;
 export const SUBJECT_CHARS_MAX = 998;
+/** All recipients of one mail: To, Cc and Bcc. */
+export const MAIL_RECIPIENTS_MAX = 100;
+/** Headers of its own that a posted mail may have. */
+export const OWN_HEADERS_MAX = 20;
+export const HEADER_NAME_CHARS_MAX = 76;
+export const HEADER_VALUE_OCTETS_MAX = 998;
+/** The longest life that a client may give a message. */
+export const EXPIRES_IN_MS_MAX = 30 * DAY_MS;
 /** So much of the subject is kept in memory, also after the content is gone. */
 export const SUBJECT_KEPT_CHARS_MAX = 120;
 /** Providers take no longer SMS: it would fail after the 202. */
 export const SMS_CHARS_MAX = 1600;
-export const APP_DATA_BYTES_MAX = 4 * KIB;
 export const HEADER_SECTION_BYTES_MAX = 16 * KIB;
 /** All answers that clients have not read yet. One below ANSWER_COUNTED_BYTES does not count. */
 export const ANSWERS_BYTES_MAX = 4 * MIB;
@@ -91,11 +98,6 @@ export const BLOCK_BYTES = 4 * KIB;
 export const DESTINATION_NAME_CHARS_MAX = 200;
 /** Levels of nesting in the cloud's document. */
 export const DOCUMENT_DEPTH_MAX = 32;
-
-// Addresses (RFC 5321 §4.5.3.1, RFC 3696 erratum 1690).
-export const LOCAL_PART_BYTES_MAX = 64;
-export const DOMAIN_BYTES_MAX = 255;
-export const ADDRESS_BYTES_MAX = 254;
 
 // The store (store.md).
 export const SEGMENT_BYTES = MIB;

@@ -27,10 +27,8 @@ import {
 import { openListeners } from '../base/system/listen.js';
 import type { Daemon } from '../device/daemon.js';
 import { Delivery } from '../mail/delivery/delivery.js';
-import type { System } from '../mail/engine.js';
-import { inOrder, storeOptions, tokenSources } from '../mail/engine.js';
-import type { Draft } from '../mail/message/message.js';
-import type { SendShort } from '../mail/message/short.js';
+import { inOrder, type System, storeOptions, tokenSources } from '../mail/engine.js';
+import type { Draft, SendShort } from '../mail/message/message.js';
 import { openStore } from '../mail/store/journaled-store.js';
 import type { KeyedContent, Store } from '../mail/store/store.js';
 import { AcceptedMessages } from './accepted.js';

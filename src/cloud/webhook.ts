@@ -8,7 +8,7 @@ import { CLOUD_ANSWER_BYTES_MAX, CLOUD_CALL_TIMEOUT_MS } from '../base/limits.js
 import { CloudError } from '../base/retry/call-error.js';
 import type { Clock } from '../base/system/clock.js';
 import type { SendRequest } from '../base/system/https.js';
-import type { SendShort, ShortAnswer } from '../mail/message/short.js';
+import type { SendShort, ShortAnswer } from '../mail/message/message.js';
 
 interface WebhookOptions {
   readonly url: string;

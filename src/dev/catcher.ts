@@ -8,7 +8,7 @@ import { Octets } from '../base/octets.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import { parseAddress } from '../mail/message/address.js';
-import type { MailIntake, MailTerms } from '../mail/message/mail-intake.js';
+import type { MailIntake, MailTerms } from '../mail/message/message.js';
 import { createSmtpServer } from '../mail/smtp-server/smtp-server.js';
 import { listen } from './listen.js';
 

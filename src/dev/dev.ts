@@ -8,7 +8,7 @@ import { SECOND_MS } from '../base/limits.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Disk } from '../base/system/disk.js';
 import type { Log } from '../base/system/log.js';
-import type { SendShort } from '../mail/message/short.js';
+import type { SendShort } from '../mail/message/message.js';
 import { openCatcher } from './catcher.js';
 import { Inbox } from './inbox.js';
 import { serveInbox } from './inbox-server.js';

@@ -4,7 +4,7 @@
 
 import { Recent } from '../base/recent.js';
 import { oneLine } from '../base/text.js';
-import type { ShortMessage } from '../mail/message/short.js';
+import type { ShortMessage } from '../mail/message/message.js';
 import type { CaughtMail } from './catcher.js';
 import type { KeptMails } from './mailbox.js';
 import { MAIL_HEAD_BYTES_MAX, readMailHead } from './reader.js';

@@ -4,7 +4,7 @@
 
 import { counted } from '../base/sizes.js';
 import { cut, visible } from '../base/text.js';
-import type { ShortMessage } from '../mail/message/short.js';
+import type { ShortMessage } from '../mail/message/message.js';
 import type { CaughtMail } from './catcher.js';
 import { readMail } from './reader.js';
 

@@ -29,7 +29,7 @@ import type { ShortWay } from '../mail/delivery/cloud-transport.js';
 import { Delivery } from '../mail/delivery/delivery.js';
 import { inOrder, namesOf, type System, storeOptions, tokenSources } from '../mail/engine.js';
 import type { Address } from '../mail/message/address.js';
-import type { BeginMail } from '../mail/message/mail-intake.js';
+import type { BeginMail } from '../mail/message/message.js';
 import { openStore } from '../mail/store/journaled-store.js';
 import type { Store } from '../mail/store/store.js';
 import { createApi } from './api/server.js';

@@ -1,7 +1,7 @@
 /** The OpenAPI document is held against the routes, and against what they really answer. */
 import { test } from 'tap';
 import { DESTINATIONS } from '../../src/device/api/destinations.js';
-import { TEXT_FIELDS } from '../../src/mail/message/form-fields.js';
+import { TEXT_FIELDS } from '../../src/mail/message/fields.js';
 import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
 import { checkAgainst, described, type Exchanged, operationsOf } from '../support/described.js';
 import { BOUNDARY, bodyOf, NEEDED } from '../support/form.js';

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { AcceptedMessages } from '../../src/cloud/accepted.js';
-import type { SendShort } from '../../src/mail/message/short.js';
+import type { SendShort } from '../../src/mail/message/message.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { until } from '../support/delivery.js';
 import { JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';

@@ -3,7 +3,7 @@ import t from 'tap';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { LogFields } from '../../src/base/system/log.js';
 import { Delivery } from '../../src/mail/delivery/delivery.js';
-import type { ShortAnswer, ShortMessage } from '../../src/mail/message/short.js';
+import type { ShortAnswer, ShortMessage } from '../../src/mail/message/message.js';
 import { FakeClock } from '../support/clock.js';
 import { CONFIG, openWatched, post } from '../support/delivery.js';
 import { stall } from '../support/stall.js';

@@ -7,7 +7,7 @@ import t from 'tap';
 import type { Config } from '../../src/base/config/settings.js';
 import { systemDisk } from '../../src/base/system/disk.js';
 import { startDev } from '../../src/dev/dev.js';
-import type { SendShort } from '../../src/mail/message/short.js';
+import type { SendShort } from '../../src/mail/message/message.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 import { configOf, testSystem } from '../support/system.js';
 

@@ -12,13 +12,12 @@ import { DEVICE_STATES } from '../../src/cloud/device-list.js';
 import { SAID } from '../../src/cloud/presence.js';
 import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
 import { ROUTES } from '../../src/device/api/routes.js';
-import * as mail from '../../src/mail/mail-limits.js';
 import { described, faultsOfExamples, operationsOf } from '../support/described.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document that is looked at where it is expected to be
 type Json = any;
 
-const EXPIRES_IN_S_MAX = mail.EXPIRES_IN_MS_MAX / limits.SECOND_MS;
+const EXPIRES_IN_S_MAX = limits.EXPIRES_IN_MS_MAX / limits.SECOND_MS;
 const PROBLEM_TYPES = Object.keys(PROBLEMS).map((code) => `urn:fieldpost:problem:${code}`);
 const TYPES = [1, 2, 3, 4];
 
@@ -27,7 +26,7 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
   fieldpost: {
     'postMessages Idempotency-Key pattern': `^[!-~]{1,${limits.IDEMPOTENCY_KEY_CHARS_MAX}}$`,
     // The recipients, and `headers`.
-    'postMessages to maxItems': mail.MAIL_RECIPIENTS_MAX + 1,
+    'postMessages to maxItems': limits.MAIL_RECIPIENTS_MAX + 1,
     'postMessages priority enum': ['normal', 'high'],
     'postMessages priority default': 'normal',
     'postMessages repair enum': ['yes', 'no'],
@@ -39,20 +38,20 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'purgeQueue damaged default': false,
     'listDestinations hidden default': false,
     'Email subject maxLength': limits.SUBJECT_CHARS_MAX,
-    'Email reply_to maxItems': mail.MAIL_RECIPIENTS_MAX,
-    'Email headers maxLength': mail.HEADER_VALUE_OCTETS_MAX,
-    'Email headers maxProperties': mail.OWN_HEADERS_MAX,
+    'Email reply_to maxItems': limits.MAIL_RECIPIENTS_MAX,
+    'Email headers maxLength': limits.HEADER_VALUE_OCTETS_MAX,
+    'Email headers maxProperties': limits.OWN_HEADERS_MAX,
     'Sms message maxLength': limits.SMS_CHARS_MAX,
-    'Recipients maxItems': mail.MAIL_RECIPIENTS_MAX,
+    'Recipients maxItems': limits.MAIL_RECIPIENTS_MAX,
     'GivenPriority enum': ['normal', 'high', null],
     'ExpiresInS maximum': EXPIRES_IN_S_MAX,
     'Form subject maxLength': limits.SUBJECT_CHARS_MAX,
     'Form plain maxLength': limits.FORM_FIELD_BYTES_MAX,
     'Form html maxLength': limits.FORM_FIELD_BYTES_MAX,
-    'Form headers maxLength': mail.HEADER_VALUE_OCTETS_MAX,
-    'Form headers maxProperties': mail.OWN_HEADERS_MAX,
+    'Form headers maxLength': limits.HEADER_VALUE_OCTETS_MAX,
+    'Form headers maxProperties': limits.OWN_HEADERS_MAX,
     'Form expires_in_s maximum': EXPIRES_IN_S_MAX,
-    'FormAddresses maxItems': mail.MAIL_RECIPIENTS_MAX,
+    'FormAddresses maxItems': limits.MAIL_RECIPIENTS_MAX,
     'MessageType enum': TYPES,
     'Priority enum': ['normal', 'high'],
     'Status enum': STATUSES,

@@ -1,8 +1,7 @@
 /** The places of the servers fit into the files that the process may open. */
 import t from 'tap';
-import { placesIn } from '../../src/base/http/places.js';
+import { placesIn, SMTP_CONNECTIONS_MAX } from '../../src/base/http/places.js';
 import { CONNECTIONS_MAX, CONNECTIONS_OPEN_MAX, CONNECTIONS_WAITING_MAX } from '../../src/base/limits.js';
-import { SMTP_CONNECTIONS_MAX } from '../../src/mail/mail-limits.js';
 
 t.test(
   'all connections at once, each with its file, fit into any number of descriptors from 6 on',

@@ -5,7 +5,7 @@ import { CloudError } from '../../src/base/retry/call-error.js';
 import { createConnect } from '../../src/base/system/connect.js';
 import { openHttps } from '../../src/base/system/https.js';
 import { CloudClient } from '../../src/device/link/client.js';
-import type { ShortMessage } from '../../src/mail/message/short.js';
+import type { ShortMessage } from '../../src/mail/message/message.js';
 import { FakeClock } from '../support/clock.js';
 import { type CloudAnswer, DEVICE, fakeCloud, HTML, KEY, problem } from '../support/cloud.js';
 

@@ -1,8 +1,8 @@
 /** local-api §1, field by field: what is taken, what is refused, and where the fault is said to be. */
 import { test } from 'tap';
 import { FieldpostError } from '../../src/base/errors.js';
-import { APP_DATA_BYTES_MAX, SUBJECT_CHARS_MAX } from '../../src/base/limits.js';
-import { type DraftLimits, parseDrafts } from '../../src/mail/message/draft.js';
+import { SUBJECT_CHARS_MAX } from '../../src/base/limits.js';
+import { APP_DATA_BYTES_MAX, type DraftLimits, parseDrafts } from '../../src/mail/message/draft.js';
 
 const LIMITS: DraftLimits = {
   maxBatch: 100,

@@ -1,13 +1,9 @@
 /** Who gets a posted mail, who sends it, its own headers, priority and life: as JSON and as a form. */
 import { t } from 'tap';
 import { FieldpostError } from '../../src/base/errors.js';
-import {
-  EXPIRES_IN_MS_MAX,
-  HEADER_VALUE_OCTETS_MAX,
-  MAIL_RECIPIENTS_MAX,
-} from '../../src/mail/mail-limits.js';
+import { EXPIRES_IN_MS_MAX, HEADER_VALUE_OCTETS_MAX, MAIL_RECIPIENTS_MAX } from '../../src/base/limits.js';
 import { type DraftLimits, parseDrafts, parseEmail } from '../../src/mail/message/draft.js';
-import { fieldsOfForm } from '../../src/mail/message/form-fields.js';
+import { fieldsOfForm } from '../../src/mail/message/fields.js';
 import type { EmailDraft } from '../../src/mail/message/message.js';
 
 const LIMITS: DraftLimits = {

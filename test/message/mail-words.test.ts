@@ -2,7 +2,7 @@
 import { test } from 'tap';
 import { FieldpostError } from '../../src/base/errors.js';
 import { parseDrafts } from '../../src/mail/message/draft.js';
-import { mailWordFault } from '../../src/mail/message/mail-words.js';
+import { mailWordFault } from '../../src/mail/message/fields.js';
 
 const MAIL = new Set(
   'type destination priority expires_in_s to cc bcc from reply_to headers subject plain html'.split(' '),

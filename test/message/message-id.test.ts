@@ -1,7 +1,7 @@
 /** The Message-ID of a mail: that of its first recipient, or the one that it came with. */
 import t from 'tap';
 import type { Address } from '../../src/mail/message/address.js';
-import { messageIdOf, newMessageId } from '../../src/mail/message/message-id.js';
+import { messageIdOf, newMessageId } from '../../src/mail/message/message.js';
 
 const FROM = 'device@field.example' as Address;
 

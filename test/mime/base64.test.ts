@@ -1,5 +1,5 @@
 import { t } from 'tap';
-import { base64Lines, base64Octets } from '../../src/mail/mime/base64.js';
+import { base64Lines, base64Octets } from '../../src/mail/mime/encodings.js';
 
 async function encoded(chunks: Iterable<Buffer>): Promise<string> {
   let text = '';

@@ -5,7 +5,7 @@ import PostalMime from 'postal-mime';
 import { t } from 'tap';
 import { parseAddress, withALabel } from '../../src/mail/message/address.js';
 import { type Mailbox, parseMailboxes } from '../../src/mail/message/mailbox.js';
-import { mailboxesHeader, ownHeader } from '../../src/mail/mime/head.js';
+import { mailboxesHeader, ownHeader } from '../../src/mail/mime/headers.js';
 import { type Letter, render } from '../../src/mail/mime/letter.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 

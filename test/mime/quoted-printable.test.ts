@@ -1,5 +1,5 @@
 import { t } from 'tap';
-import { encodeQuotedPrintable } from '../../src/mail/mime/quoted-printable.js';
+import { encodeQuotedPrintable } from '../../src/mail/mime/encodings.js';
 
 const encoded = (text: string) => encodeQuotedPrintable(text).toString('latin1');
 

@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { Address } from '../../src/mail/message/address.js';
 import type { Missing } from '../../src/mail/message/message.js';
-import { renderReadyMade } from '../../src/mail/mime/ready-made-letter.js';
+import { renderReadyMade } from '../../src/mail/mime/letter.js';
 import { whole } from '../support/drafts.js';
 
 const STAMPS = {

@@ -1,9 +1,11 @@
 /** What becomes of a ready-made mail on its way to the spool, however it is cut into chunks, and what its header says. */
+
 import { t } from 'tap';
 import { FieldpostError } from '../../src/base/errors.js';
-import { MAIL_HEADER_BYTES_MAX, RECEIVED_MAX } from '../../src/mail/mail-limits.js';
+import { HEADER_VALUE_OCTETS_MAX, OWN_HEADERS_MAX } from '../../src/base/limits.js';
 import { parseAddress } from '../../src/mail/message/address.js';
-import { ReadyMadeReader } from '../../src/mail/mime/ready-made.js';
+import { MAIL_HEADER_BYTES_MAX, ReadyMadeReader } from '../../src/mail/mime/ready-made.js';
+import { RECEIVED_MAX } from '../../src/mail/mime/ready-made-head.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 
 const seed = testSeed();
@@ -349,4 +351,8 @@ t.test('recipients are those of To, Cc and Bcc', async (t) => {
     recipients: [{ address: 'admin@x.org' }, { address: 'a@x' }],
     recipientFault: /^Cc: "nobody"/,
   });
+});
+
+t.test('the headers of its own that a posted mail may have fit a header section', async (t) => {
+  t.ok(OWN_HEADERS_MAX * HEADER_VALUE_OCTETS_MAX < MAIL_HEADER_BYTES_MAX / 2);
 });

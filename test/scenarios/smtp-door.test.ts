@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import t, { type Test } from 'tap';
-import { SMTP_COMMANDS_MAX, SMTP_STRANGER_COMMANDS_MAX } from '../../src/mail/mail-limits.js';
+import { SMTP_COMMANDS_MAX, SMTP_STRANGER_COMMANDS_MAX } from '../../src/mail/smtp-server/session.js';
 import { Client } from '../smtp-server/door.js';
 import { type DaemonProcess, needsProgram, startIn } from '../support/daemon.js';
 

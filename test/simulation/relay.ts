@@ -4,9 +4,9 @@
  */
 
 import { HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
-import type { Envelope } from '../../src/mail/delivery/smtp/protocol.js';
 import {
   type Ending,
+  type Envelope,
   type Phase,
   parseReply,
   SessionError,

@@ -3,7 +3,7 @@ import { type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { type Test, test } from 'tap';
 import { HOUR_MS } from '../../src/base/limits.js';
 import { secureSocket } from '../../src/base/system/tls-door.js';
-import { SMTP_STRANGER_COMMANDS_MAX } from '../../src/mail/mail-limits.js';
+import { SMTP_STRANGER_COMMANDS_MAX } from '../../src/mail/smtp-server/session.js';
 import { makeCertificate } from '../support/certificate.js';
 import { settled } from '../support/clock.js';
 import { type Client, ENVELOPE, openDoor } from './door.js';

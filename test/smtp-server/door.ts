@@ -6,8 +6,8 @@ import type { Test } from 'tap';
 import type { ErrorCode } from '../../src/base/errors.js';
 import type { LogFields } from '../../src/base/system/log.js';
 import { type Address, parseAddress } from '../../src/mail/message/address.js';
-import type { BeginMail, MailIntake, MailTerms } from '../../src/mail/message/mail-intake.js';
-import type { SmtpParts } from '../../src/mail/smtp-server/parts.js';
+import type { BeginMail, MailIntake, MailTerms } from '../../src/mail/message/message.js';
+import type { SmtpParts } from '../../src/mail/smtp-server/session.js';
 import { createSmtpServer } from '../../src/mail/smtp-server/smtp-server.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 

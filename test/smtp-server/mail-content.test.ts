@@ -1,6 +1,6 @@
 /** Where a mail ends: the same wherever the packets end, and only at CR LF . CR LF. */
 import { test } from 'tap';
-import { MailContent } from '../../src/mail/smtp-server/mail-content.js';
+import { MailContent } from '../../src/mail/smtp-server/wire.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 
 /** The mail in `chunks`, and what follows it; `rest` is null if it does not end. */

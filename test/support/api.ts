@@ -18,7 +18,7 @@ import { createLog } from '../../src/base/system/log.js';
 import type { ApiContext } from '../../src/device/api/context.js';
 import { createApi } from '../../src/device/api/server.js';
 import { AddressBook } from '../../src/device/book/address-book.js';
-import { base64Octets } from '../../src/mail/mime/base64.js';
+import { base64Octets } from '../../src/mail/mime/encodings.js';
 import type { StoreOptions } from '../../src/mail/store/journaled-store.js';
 import type { Store, Upload } from '../../src/mail/store/store.js';
 import { FakeClock, settled } from './clock.js';

@@ -11,8 +11,13 @@ import type { LogFields, LogLevel } from '../../src/base/system/log.js';
 import { Expiry } from '../../src/mail/delivery/expiry.js';
 import { OutcomeWriter } from '../../src/mail/delivery/outcome-writer.js';
 import { Queue } from '../../src/mail/delivery/queue.js';
-import type { Ending, Envelope, Phase, Trouble } from '../../src/mail/delivery/smtp/protocol.js';
-import { SessionError } from '../../src/mail/delivery/smtp/protocol.js';
+import {
+  type Ending,
+  type Envelope,
+  type Phase,
+  SessionError,
+  type Trouble,
+} from '../../src/mail/delivery/smtp/protocol.js';
 import type { Session } from '../../src/mail/delivery/smtp/session.js';
 import { type SmtpOptions, SmtpTransport } from '../../src/mail/delivery/smtp/smtp-transport.js';
 import type { Address } from '../../src/mail/message/address.js';

@@ -10,7 +10,7 @@ import type { Config } from '../../src/base/config/settings.js';
 import type { Environment } from '../../src/base/config/types.js';
 import { type Cloud, createCloud } from '../../src/cloud/cloud.js';
 import type { System } from '../../src/mail/engine.js';
-import type { SendShort } from '../../src/mail/message/short.js';
+import type { SendShort } from '../../src/mail/message/message.js';
 import { type Answer, ask, type Question } from './ask.js';
 import { FakeClock } from './clock.js';
 import { assertCloudDescribed } from './described.js';

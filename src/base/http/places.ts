@@ -2,8 +2,10 @@
  * How many connections each server may have. Pure.
  */
 
-import { SMTP_CONNECTIONS_MAX } from '../../mail/mail-limits.js';
 import { CONNECTIONS_MAX, CONNECTIONS_OPEN_MAX, CONNECTIONS_WAITING_MAX } from '../limits.js';
+
+/** Sessions over SMTP. */
+export const SMTP_CONNECTIONS_MAX = 32;
 
 /** Connections that may be open at a time. */
 export interface Places {

@@ -7,7 +7,7 @@ import { type Charset, charsetOf } from '../../base/charset.js';
 import { FieldpostError } from '../../base/errors.js';
 import { FILE_NAME_CHARS_MAX, MEDIA_TYPE_CHARS_MAX } from '../../base/limits.js';
 import { cut, harmlessName, withoutBlanksAtEnd } from '../../base/text.js';
-import { TEXT_FIELDS } from '../../mail/message/form-fields.js';
+import { TEXT_FIELDS } from '../../mail/message/fields.js';
 
 /** A text field, or a file, whose name may be empty. */
 export interface PartHeader {

@@ -9,7 +9,7 @@ import { KIB } from '../../base/limits.js';
 import type { Address } from '../../mail/message/address.js';
 import type { DraftLimits } from '../../mail/message/draft.js';
 import type { Attachment, Draft, EmailDraft } from '../../mail/message/message.js';
-import { base64Octets } from '../../mail/mime/base64.js';
+import { base64Octets } from '../../mail/mime/encodings.js';
 import type { Accepted, Store, Upload } from '../../mail/store/store.js';
 import type { ApiContext } from './context.js';
 

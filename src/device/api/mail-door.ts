@@ -5,10 +5,15 @@
 
 import type { Config } from '../../base/config/settings.js';
 import { FieldpostError } from '../../base/errors.js';
-import { MAIL_RECIPIENTS_MAX } from '../../mail/mail-limits.js';
+import { MAIL_RECIPIENTS_MAX } from '../../base/limits.js';
 import { type Address, recipientKey } from '../../mail/message/address.js';
-import type { BeginMail, MailIntake, MailTerms } from '../../mail/message/mail-intake.js';
-import type { Attachment, ReadyMadeDraft } from '../../mail/message/message.js';
+import type {
+  Attachment,
+  BeginMail,
+  MailIntake,
+  MailTerms,
+  ReadyMadeDraft,
+} from '../../mail/message/message.js';
 import { type ReadyMade, ReadyMadeReader } from '../../mail/mime/ready-made.js';
 import type { ReadyMadeHead } from '../../mail/mime/ready-made-head.js';
 import type { MailEncoder, Repair } from '../../mail/mime/repair.js';

@@ -17,8 +17,7 @@ import {
 import { wallMsOf } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';
 import { isFinal, STATUSES, type Status } from '../../base/views.js';
-import type { Message } from '../../mail/message/message.js';
-import { messageIdOf } from '../../mail/message/message-id.js';
+import { type Message, messageIdOf } from '../../mail/message/message.js';
 import { callerOf } from './caller.js';
 import type { ApiContext } from './context.js';
 

@@ -17,7 +17,7 @@ import type { Clock } from '../../base/system/clock.js';
 import type { HttpAnswer, HttpRequest, SendRequest } from '../../base/system/https.js';
 import { oneLine } from '../../base/text.js';
 import type { LinkMode, RelayView } from '../../base/views.js';
-import type { ShortAnswer, ShortMessage } from '../../mail/message/short.js';
+import type { ShortAnswer, ShortMessage } from '../../mail/message/message.js';
 
 /** A heartbeat without an answer fails after this long. */
 export const HEARTBEAT_TIMEOUT_MS = 15 * SECOND_MS;

@@ -7,8 +7,7 @@ import { isJsonObject, type JsonObject } from '../../base/json.js';
 import { LANGS, type Lang } from '../../base/langs.js';
 import { DESTINATION_NAME_CHARS_MAX } from '../../base/limits.js';
 import { hasControl, hasLoneSurrogate } from '../../base/text.js';
-import type { MessageType } from '../message/message.js';
-import { isMessageType, recipientFault, TYPE_FAULT } from '../message/recipient.js';
+import { isMessageType, type MessageType, recipientFault, TYPE_FAULT } from '../message/message.js';
 
 /** The members that a client gives; all four are required. */
 export interface Fields {

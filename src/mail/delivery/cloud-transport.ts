@@ -2,8 +2,7 @@
  * The transport of calls, pushes or SMS: the cloud is its one peer, and one line sends one message at a time.
  */
 import { assert } from '../../base/errors.js';
-import type { Message, ShortContent } from '../message/message.js';
-import type { SendShort, ShortAnswer, ShortMessage } from '../message/short.js';
+import type { Message, SendShort, ShortAnswer, ShortContent, ShortMessage } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import { Peer, type PeerOptions } from './peer.js';
 import type { Line, Load, Outcome, Transport } from './transport.js';

@@ -2,7 +2,7 @@
  * When a message is too old to be offered. SMS, calls and pushes age all the time, because a day-old alarm call is
  * harmful: they expire offered or not, also on hold and without a link. So does a message that says how long it is of use.
  * One look over the store and one alarm serve all of them. Any other email ages only while a relay can be reached; it
- * expires after an offer that failed (delivery.md, When).
+ * expires after an offer that failed.
  */
 import type { Config } from '../../base/config/settings.js';
 import { SECOND_MS } from '../../base/limits.js';

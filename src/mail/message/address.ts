@@ -3,7 +3,11 @@
  * makes an Address, so an Address brings no line break, angle bracket or blank into an SMTP command or a header.
  */
 import { Buffer } from 'node:buffer';
-import { ADDRESS_BYTES_MAX, DOMAIN_BYTES_MAX, LOCAL_PART_BYTES_MAX } from '../../base/limits.js';
+
+// RFC 5321 §4.5.3.1, RFC 3696 erratum 1690.
+const LOCAL_PART_BYTES_MAX = 64;
+const DOMAIN_BYTES_MAX = 255;
+const ADDRESS_BYTES_MAX = 254;
 
 declare const parsed: unique symbol;
 /** An address that parseAddress has checked. */

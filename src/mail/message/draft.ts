@@ -1,25 +1,27 @@
 /**
- * Validates posted JSON and makes drafts of it (local-api §1). It reports every fault of every message at its JSON Pointer.
+ * Validates posted JSON and makes drafts of it. It reports every fault of every message at its JSON Pointer.
  * Pure.
  */
 import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../../base/errors.js';
 import { isJsonObject, type JsonObject } from '../../base/json.js';
-import { APP_DATA_BYTES_MAX, SECOND_MS, SMS_CHARS_MAX, SUBJECT_CHARS_MAX } from '../../base/limits.js';
+import { EXPIRES_IN_MS_MAX, KIB, SECOND_MS, SMS_CHARS_MAX, SUBJECT_CHARS_MAX } from '../../base/limits.js';
 import { hasControl } from '../../base/text.js';
-import { EXPIRES_IN_MS_MAX } from '../mail-limits.js';
-import { type FaultReport, isEmpty, isGiven, isSet, textOf } from './field.js';
+import { type FaultReport, isEmpty, isGiven, isSet, mailWordFault, textOf } from './fields.js';
 import { type HeadTerms, hasRecipientLists, parseHead } from './mail-head.js';
-import { mailWordFault } from './mail-words.js';
 import {
   type Draft,
   type EmailDraft,
+  isMessageType,
   type MessageType,
   NO_ATTACHMENTS,
+  recipientFault,
   type ShortContent,
   type ShortDraft,
+  TYPE_FAULT,
 } from './message.js';
-import { isMessageType, recipientFault, TYPE_FAULT } from './recipient.js';
+
+export const APP_DATA_BYTES_MAX = 4 * KIB;
 
 const COMMON_FIELDS = ['type', 'destination', 'priority', 'expires_in_s'];
 const HEAD_FIELDS = ['to', 'cc', 'bcc', 'from', 'reply_to', 'headers'];

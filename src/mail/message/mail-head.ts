@@ -1,16 +1,20 @@
 /**
- * Who gets a posted mail, who sends it, and headers of its own (local-api §1): the fields destination, to, cc, bcc, from,
- * reply_to and headers. Pure.
+ * Who gets a posted mail, who sends it, and headers of its own: the fields destination, to, cc, bcc, from, reply_to and
+ * headers. Pure.
  */
-import type { JsonObject } from '../../base/json.js';
-import { cut, visible } from '../../base/text.js';
-import { MAIL_RECIPIENTS_MAX, MAILBOX_NAME_CHARS_MAX } from '../mail-limits.js';
+import { Buffer } from 'node:buffer';
+import { isJsonObject, type JsonObject } from '../../base/json.js';
+import {
+  HEADER_NAME_CHARS_MAX,
+  HEADER_VALUE_OCTETS_MAX,
+  MAIL_RECIPIENTS_MAX,
+  OWN_HEADERS_MAX,
+} from '../../base/limits.js';
+import { cut, hasControl, hasLoneSurrogate, oneSpaced, visible } from '../../base/text.js';
 import { type Address, recipientKey } from './address.js';
-import { type FaultReport, isGiven, isSet } from './field.js';
+import { type FaultReport, isGiven, isSet } from './fields.js';
 import { type Mailbox, type MailboxList, parseMailbox, parseMailboxes } from './mailbox.js';
-import type { EmailDraft, MailHead } from './message.js';
-import { ownHeaders } from './own-headers.js';
-import { recipientFault } from './recipient.js';
+import { type EmailDraft, type MailHead, recipientFault } from './message.js';
 
 /** What the fields of a mail's head depend on. */
 export interface HeadTerms {
@@ -28,6 +32,8 @@ const LISTS = ['to', 'cc', 'bcc'] as const;
 const NOBODY = 'is required, one email address, unless to, cc or bcc names the recipients';
 const NO_HOME = 'is a user of this device, and FIELDPOST_LOCAL_MAIL does not say who reads its mail';
 const LIKE = 'john@example.com or John <john@example.com>';
+/** The name beside an address. */
+const MAILBOX_NAME_CHARS_MAX = 128;
 /** Characters of a text that holds one address with its name, and of one that holds a list of them. */
 const MAILBOX_CHARS_MAX = 2000;
 const LIST_CHARS_MAX = MAIL_RECIPIENTS_MAX * 500;
@@ -191,4 +197,56 @@ function checkName({ name }: Mailbox, fail: (detail: string) => void): void {
   if (name.length > MAILBOX_NAME_CHARS_MAX) {
     fail(`has a name longer than ${MAILBOX_NAME_CHARS_MAX} characters beside its address`);
   }
+}
+
+const HEADER_NAME = /^(?:X-[!-9;-~]+|References|In-Reply-To|List-[!-9;-~]+|Auto-Submitted)$/i;
+const HEADERS_IN_WORDS = 'X-…, References, In-Reply-To, List-… or Auto-Submitted';
+
+/** The headers of the client's own, in their order. Faults are reported. */
+function ownHeaders({ headers }: JsonObject, report: FaultReport): NonNullable<MailHead['headers']> {
+  if (!isGiven(headers)) return [];
+  if (!isJsonObject(headers)) {
+    report('headers', 'must be an object, like {"X-Site":"north"}');
+    return [];
+  }
+  const entries = Object.entries(headers);
+  if (entries.length > OWN_HEADERS_MAX) {
+    report('headers', `must not have more than ${OWN_HEADERS_MAX} members`);
+    return [];
+  }
+  const seen = new Set<string>();
+  return entries.flatMap(([name, value]) => {
+    const fault = seen.has(name.toLowerCase()) ? 'is there twice' : nameFault(name);
+    seen.add(name.toLowerCase());
+    const fail = (detail: string) => {
+      report('headers', detail, name);
+      return [];
+    };
+    if (fault !== null) return fail(fault);
+    // What is no string has no text: to make one of it may throw.
+    if (typeof value !== 'string') return fail('must be a string');
+    const badText = valueFault(name, value);
+    return badText === null ? [[name, isText(name) ? value : oneSpaced(value)]] : fail(badText);
+  });
+}
+
+function nameFault(name: string): string | null {
+  if (name.length > HEADER_NAME_CHARS_MAX)
+    return `has a name longer than ${HEADER_NAME_CHARS_MAX} characters`;
+  return HEADER_NAME.test(name) ? null : `is not among the allowed headers: ${HEADERS_IN_WORDS}`;
+}
+
+function valueFault(name: string, value: string): string | null {
+  if (value.trim() === '') return 'must not be empty';
+  if (hasControl(value)) return 'must not contain line breaks or other control characters';
+  if (hasLoneSurrogate(value)) return 'contains half a surrogate pair, which is not a character';
+  if (Buffer.byteLength(value) > HEADER_VALUE_OCTETS_MAX) {
+    return `must not be longer than ${HEADER_VALUE_OCTETS_MAX} octets`;
+  }
+  return isText(name) || /^[ -~]+$/.test(value) ? null : 'must be ASCII';
+}
+
+/** True for a header that is text for people. The others have a syntax, which encoded words would break. */
+function isText(name: string): boolean {
+  return /^x-/i.test(name);
 }

@@ -4,10 +4,10 @@
 import type { JsonObject } from '../../base/json.js';
 import type { Stamp } from '../../base/stamp.js';
 import { STATUSES, type Status } from '../../base/views.js';
-import type { Address } from './address.js';
+import { type Address, domainOf, parseAddress, withALabel } from './address.js';
 import type { Mailbox } from './mailbox.js';
 
-/** 1 email, 2 SMS, 3 phone, 4 push (local-api §1). */
+/** 1 email, 2 SMS, 3 phone, 4 push. */
 export type MessageType = 1 | 2 | 3 | 4;
 
 /** The text of an email; line breaks are CRLF. */
@@ -210,3 +210,104 @@ export function recipientsOf(draft: Draft): readonly string[] {
 export function isUnderstood({ type, status }: Pick<Message, 'type' | 'status'>): boolean {
   return type >= 1 && type <= 4 && STATUSES.includes(status);
 }
+
+/** The fault of a type that isMessageType refuses. */
+export const TYPE_FAULT = 'must be the integer 1 (email), 2 (SMS), 3 (phone) or 4 (push)';
+
+const E164 = /^\+[1-9]\d{0,14}$/;
+const PLACEHOLDER = /^[A-Z][A-Z0-9_]*$/;
+
+/** True for the integers 1 to 4. */
+export function isMessageType(value: unknown): value is MessageType {
+  return value === 1 || value === 2 || value === 3 || value === 4;
+}
+
+/** What is wrong with `destination` as the recipient of a message of this type, or null if nothing is. */
+export function recipientFault(type: MessageType, destination: unknown): string | null {
+  if (typeof destination !== 'string') {
+    return `is required and must be a string${type === 1 ? ', one email address' : ''}`;
+  }
+  if (type === 1) {
+    const isAddress = parseAddress(destination) !== null;
+    return isAddress ? null : 'must be exactly one email address, like john@example.com';
+  }
+  if (type !== 4) {
+    return E164.test(destination) ? null : 'must be a phone number: +, then up to 15 digits, the first not 0';
+  }
+  const isGood = PLACEHOLDER.test(destination) || parseAddress(destination) !== null;
+  return isGood ? null : 'must be one email address, or a placeholder in capitals like OWNER';
+}
+
+/** A new Message-ID, without angle brackets. `mail` is the id of the first recipient's message. */
+export function newMessageId(mail: string, storeId: string, sender: Address): string {
+  return `${mail}.${storeId}@${domainOf(withALabel(sender))}`;
+}
+
+/** The Message-ID of an email, without angle brackets; null for other messages. */
+export function messageIdOf(
+  { id, from, extras }: Pick<Message, 'id' | 'from' | 'extras'>,
+  storeId: string,
+): string | null {
+  if (extras?.messageId !== undefined) return extras.messageId;
+  return from ? newMessageId(extras?.mail ?? id, storeId, from) : null;
+}
+
+/** A message as it is sent to the cloud. */
+export type ShortMessage = ShortContent & {
+  readonly id: string;
+  readonly type: 2 | 3 | 4;
+  readonly destination: string;
+};
+
+/**
+ * The outcome of an offer. `later`: neither taken nor refused. `isReached`: there was a connection, so the message may
+ * have arrived.
+ */
+export type ShortAnswer =
+  | { readonly kind: 'taken' | 'refused'; readonly reply: string }
+  | {
+      readonly kind: 'later';
+      readonly reply: string;
+      readonly retryAfterMs: number | null;
+      readonly isReached: boolean;
+    };
+
+/** Offers a message. */
+export type SendShort = (message: ShortMessage, signal: AbortSignal) => Promise<ShortAnswer>;
+
+/** The envelope of a mail that comes, and what is known of it beforehand. */
+export interface MailTerms {
+  /** The envelope's sender; '' is the null sender, null the device's own. */
+  readonly from: Sender | null;
+  /** At least one, unless the headers count. */
+  readonly to: readonly Address[];
+  /** True: those in To, Cc and Bcc are recipients as well. */
+  readonly readsHeaders?: boolean;
+  /** Octets of the mail; 0 if unknown. */
+  readonly expectedBytes: number;
+  /** True: what no relay would take is made sendable. */
+  readonly isRepaired?: boolean;
+  /** It goes before all messages that are not urgent. */
+  readonly isUrgent: boolean;
+  /** True: the caller may only send. */
+  readonly onlySends: boolean;
+}
+
+/** One ready-made mail on its way into the queue. */
+export interface MailIntake {
+  /**
+   * Takes the next octets. Gives a promise only if the disk must catch up first; until it resolves, do not change them.
+   * Throws invalid, too-large, queue-full, storage-full, storage-failed.
+   */
+  write(bytes: Buffer): Promise<void> | void;
+  /**
+   * Resolves once the mail is on the device, with the ids of its messages: one for each recipient, in order. Throws as
+   * `write` does, and stopping.
+   */
+  finish(): Promise<readonly string[]>;
+  /** Leaves nothing behind, unless the mail was accepted. Never rejects. */
+  discard(): Promise<void>;
+}
+
+/** Begins a mail. Throws too-large, queue-full, storage-full, storage-failed, stopping, invalid. */
+export type BeginMail = (terms: MailTerms) => Promise<MailIntake>;

@@ -1,11 +1,15 @@
 /**
- * Header lines of a mail: subject, date, and the headers of an attachment. A user's text becomes ASCII lines of at most
- * 76 octets, and can never begin another header.
+ * Header lines of a mail. A user's text becomes ASCII lines of at most 76 octets, and can never begin another header.
  */
 import { Buffer } from 'node:buffer';
 import { assert } from '../../base/errors.js';
+import { HEADER_NAME_CHARS_MAX } from '../../base/limits.js';
+import { withALabel } from '../message/address.js';
+import type { Mailbox } from '../message/mailbox.js';
 
-export const LINE_OCTETS_MAX = 76;
+/** A line of a ready-made mail without its CRLF (RFC 5322 §2.1.1). */
+export const READY_MADE_LINE_OCTETS_MAX = 998;
+const LINE_OCTETS_MAX = 76;
 /** Octets of text in the first encoded word. It shares its line with `Subject: ` and 12 octets around the base64. */
 const FIRST_WORD_OCTETS = 39;
 /** Octets of text in each later encoded word. */
@@ -14,8 +18,11 @@ const WORD_OCTETS = 45;
 const NAME_CHARS_MAX = 54;
 
 /** Visible ASCII with single blanks between words, which no parser changes when it unfolds a line. */
-export const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
+const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:; charset=[\w.:+-]+)?$/;
+/** Words that need no quotes in a name (RFC 5322 §3.2.3). */
+const ATOMS = /^[\w!#$%&'*+/=?^`{|}~-]+(?: [\w!#$%&'*+/=?^`{|}~-]+)*$/;
+const HEADER_NAME = new RegExp(`^[!-9;-~]{1,${HEADER_NAME_CHARS_MAX}}$`);
 
 /** `Name: value`, not folded: an address or an id cannot be. */
 export function header(name: string, value: string): string {
@@ -57,7 +64,7 @@ function foldEncoded(subject: string): string {
 }
 
 /** The text as encoded words (RFC 2047) of at most 72 characters. The first holds `firstOctets` octets of the text. */
-export function encodedWords(text: string, firstOctets: number = WORD_OCTETS): string[] {
+function encodedWords(text: string, firstOctets: number = WORD_OCTETS): string[] {
   const bytes = Buffer.from(text);
   const words = [];
   let from = 0;
@@ -108,6 +115,57 @@ function percentEncoded(character: string): string {
 }
 
 /** All values are validated before. If a line break gets here, it must not begin a header. */
-export function assertOneLine(value: string): void {
+function assertOneLine(value: string): void {
   assert(!/[\r\n\0]/.test(value), 'a header value has no line break and no NUL');
+}
+
+/** The header `name` with these mailboxes, of which there is at least one. */
+export function mailboxesHeader(name: string, mailboxes: readonly Mailbox[]): string {
+  const [first] = mailboxes;
+  if (mailboxes.length === 1 && first?.name === '') return header(name, `<${withALabel(first.address)}>`);
+  const words = mailboxes.flatMap((mailbox, index) => {
+    const comma = index === mailboxes.length - 1 ? '' : ',';
+    return [...nameWords(mailbox.name), `<${withALabel(mailbox.address)}>${comma}`];
+  });
+  return folded(name, words);
+}
+
+/** A header of the client's own. Plain words stay readable; anything else becomes encoded words (RFC 2047). */
+export function ownHeader(name: string, value: string): string {
+  const words = isPlain(value) ? value.split(' ') : [];
+  // The longest word follows a blank.
+  const isGood = words.length > 0 && words.every((word) => word.length < READY_MADE_LINE_OCTETS_MAX);
+  return folded(name, isGood ? words : encodedWords(value));
+}
+
+/** A name in words that may each begin a line; parsers join them with single blanks. */
+function nameWords(name: string): readonly string[] {
+  if (name === '') return [];
+  if (isPlain(name)) {
+    const text = ATOMS.test(name) ? name : `"${name.replace(/["\\]/g, '\\$&')}"`;
+    const words = text.split(' ');
+    if (words.every((word) => word.length < LINE_OCTETS_MAX)) return words;
+  }
+  return encodedWords(name);
+}
+
+/** True if a parser gives the text back as it is. */
+function isPlain(text: string): boolean {
+  return PLAIN.test(text) && !text.includes('=?');
+}
+
+/** The header, with a line break before each word that would make a line too long. */
+function folded(name: string, words: readonly string[]): string {
+  assert(HEADER_NAME.test(name), 'a header has a good name');
+  const lines = [];
+  let line = `${name}:`;
+  for (const word of words) {
+    assertOneLine(word);
+    if (Buffer.byteLength(line) + 1 + Buffer.byteLength(word) > LINE_OCTETS_MAX && line !== '') {
+      lines.push(line);
+      line = '';
+    }
+    line += ` ${word}`;
+  }
+  return `${[...lines, line].join('\r\n')}\r\n`;
 }

@@ -5,12 +5,18 @@
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../../base/errors.js';
 import { counted } from '../../base/sizes.js';
+import type { Address } from '../message/address.js';
 import type { Mailbox } from '../message/mailbox.js';
-import type { EmailContent, MailHead } from '../message/message.js';
-import { base64Lines, base64Octets } from './base64.js';
-import { mailboxesHeader, ownHeader } from './head.js';
-import { attachmentHeaders, formatDate, header, subjectHeader } from './headers.js';
-import { encodeQuotedPrintable } from './quoted-printable.js';
+import type { EmailContent, MailHead, ReadyMadeContent } from '../message/message.js';
+import { base64Lines, base64Octets, encodeQuotedPrintable } from './encodings.js';
+import {
+  attachmentHeaders,
+  formatDate,
+  header,
+  mailboxesHeader,
+  ownHeader,
+  subjectHeader,
+} from './headers.js';
 
 /** All parts of a mail. */
 export interface Letter {
@@ -132,7 +138,7 @@ function ending(text: readonly (string | Buffer)[]): string {
 }
 
 /** The attachment's octets. Throws if they are not as many as were declared to the relay. */
-export async function* exactly(attachment: LetterFile): AsyncGenerator<Buffer, void, void> {
+async function* exactly(attachment: LetterFile): AsyncGenerator<Buffer, void, void> {
   let read = 0;
   for await (const chunk of attachment.open()) {
     read += chunk.length;
@@ -149,4 +155,32 @@ export async function* exactly(attachment: LetterFile): AsyncGenerator<Buffer, v
 
 function join(pieces: readonly (string | Buffer)[]): Buffer {
   return Buffer.concat(pieces.map((piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece)));
+}
+
+/** What the headers say. */
+interface Stamps extends Pick<Letter, 'messageId' | 'dateMs'> {
+  readonly from: Address;
+}
+
+/** A ready-made mail for the wire: the headers that it lacks, and its octets as they came. Its stream throws storage-damaged if the file does not have its declared size. */
+export function renderReadyMade(content: ReadyMadeContent, stamps: Stamps, file: LetterFile): Rendered {
+  const first = Buffer.from(missingHeaders(content, stamps));
+  return {
+    size: first.length + file.size,
+    bytes: (async function* () {
+      if (first.length > 0) yield first;
+      yield* exactly(file);
+    })(),
+  };
+}
+
+function missingHeaders(
+  { missing, fromName = '' }: ReadyMadeContent,
+  { from, messageId, dateMs }: Stamps,
+): string {
+  return (
+    (missing.includes('from') ? mailboxesHeader('From', [{ name: fromName, address: from }]) : '') +
+    (missing.includes('date') && dateMs !== null ? header('Date', formatDate(dateMs)) : '') +
+    (missing.includes('message-id') ? header('Message-ID', `<${messageId}>`) : '')
+  );
 }

@@ -6,11 +6,15 @@ import { Buffer, isUtf8 } from 'node:buffer';
 import { FieldpostError, LOOP_POINTER } from '../../base/errors.js';
 import { SUBJECT_CHARS_MAX } from '../../base/limits.js';
 import { cut, harmlessName } from '../../base/text.js';
-import { MESSAGE_ID_CHARS_MAX, RECEIVED_MAX } from '../mail-limits.js';
 import { recipientKey } from '../message/address.js';
 import { decodeWords } from '../message/encoded-words.js';
 import { type Mailbox, parseMailboxes, type Qualify } from '../message/mailbox.js';
 import type { Missing } from '../message/message.js';
+
+/** A mail with this many Received headers goes round in a loop. */
+export const RECEIVED_MAX = 30;
+/** A longer one counts as missing. */
+const MESSAGE_ID_CHARS_MAX = 250;
 
 /** What a ready-made mail says of itself. */
 export interface ReadyMadeHead {

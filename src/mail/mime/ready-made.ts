@@ -9,11 +9,15 @@
 import { Buffer } from 'node:buffer';
 import { TextDecoder } from 'node:util';
 import { FieldpostError } from '../../base/errors.js';
+import { KIB } from '../../base/limits.js';
 import { Octets } from '../../base/octets.js';
-import { MAIL_HEADER_BYTES_MAX, READY_MADE_LINE_OCTETS_MAX } from '../mail-limits.js';
 import type { Qualify } from '../message/mailbox.js';
+import { READY_MADE_LINE_OCTETS_MAX } from './headers.js';
 import { HeaderSection, headOf, type ReadyMadeHead, SECTION_END } from './ready-made-head.js';
 import { hasType, isEncodable, MailEncoder, type Repair, type Repaired, repairHeaders } from './repair.js';
+
+/** The header section of a ready-made mail. */
+export const MAIL_HEADER_BYTES_MAX = 64 * KIB;
 
 const NUL = 0;
 const LF = 10;

@@ -1,14 +1,13 @@
 /**
- * Makes a mail sendable that a system program wrote as it likes (delivery.md, What system programs send): a `From` that no
+ * Makes a mail sendable that a system program wrote as it likes: a `From` that no
  * relay takes, `To: root`, lines of any length. A signed mail, and what has a structure, stays as it is. Pure.
  */
 import { Buffer } from 'node:buffer';
 import { withoutBlanksAtEnd } from '../../base/text.js';
-import { READY_MADE_LINE_OCTETS_MAX } from '../mail-limits.js';
 import { type Address, domainOf } from '../message/address.js';
 import { type Mailbox, parseMailboxes } from '../message/mailbox.js';
-import { mailboxesHeader } from './head.js';
-import { encodeQuotedPrintable } from './quoted-printable.js';
+import { encodeQuotedPrintable } from './encodings.js';
+import { mailboxesHeader, READY_MADE_LINE_OCTETS_MAX } from './headers.js';
 import { type HeaderSection, octetsOf, unfolded } from './ready-made-head.js';
 
 /** What the device says of itself. */

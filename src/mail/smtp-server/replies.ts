@@ -3,7 +3,9 @@
  */
 import { type ErrorCode, FieldpostError, LOOP_POINTER } from '../../base/errors.js';
 import { oneLine } from '../../base/text.js';
-import { SMTP_REPLY_CHARS_MAX } from '../mail-limits.js';
+
+/** RFC 5321 §4.5.3.1.5: a line of a reply has 512 octets, with its CR LF. */
+const REPLY_CHARS_MAX = 510;
 
 /** Replies that end the connection. */
 export const GOODBYE = {
@@ -32,7 +34,7 @@ export function replyOf(thrown: unknown): string | undefined {
   const details = thrown.faults.map(({ detail }) => detail).filter((it) => !thrown.message.includes(it));
   // Without SMTPUTF8 a client reads ASCII only.
   const words = [thrown.message, ...details].join('; ').replace(/[^\p{ASCII}]/gu, '?');
-  return `${code} ${oneLine(words, SMTP_REPLY_CHARS_MAX - code.length - 1)}`;
+  return `${code} ${oneLine(words, REPLY_CHARS_MAX - code.length - 1)}`;
 }
 
 const BY_CODE: Partial<Record<ErrorCode, string>> = {
@@ -62,7 +64,7 @@ export function acceptedReply(ids: readonly string[]): string {
   const leftOut = (count: number) => (count === 0 ? '' : ` and ${count} more`);
   for (let named = ids.length; named > 0; named--) {
     const reply = begin + ids.slice(0, named).join(',') + leftOut(ids.length - named);
-    if (reply.length <= SMTP_REPLY_CHARS_MAX) return reply;
+    if (reply.length <= REPLY_CHARS_MAX) return reply;
   }
   return `250 2.0.0 queued${leftOut(ids.length)}`;
 }

@@ -1,24 +1,39 @@
 /**
  * One SMTP session (RFC 5321): the dialogue with one client.
+ *
+ * | mode      | means                              | goes on to                                     |
+ * |-----------|------------------------------------|------------------------------------------------|
+ * | connected | EHLO must come, perhaps for TLS    | greeted, by EHLO or HELO                       |
+ * | greeted   | it may log in, or begin a mail     | logged in, by AUTH; connected, by STARTTLS     |
+ * | logged in | the same with more rights          | connected, by STARTTLS                         |
+ *
+ * A mail goes from MAIL to the end of DATA (transaction.ts); EHLO, RSET and STARTTLS end it early.
  */
 import type { Socket } from 'node:net';
-import { FieldpostError, wordsOf } from '../../base/errors.js';
+import { type ErrorCode, FieldpostError, wordsOf } from '../../base/errors.js';
 import type { WrongTokens } from '../../base/http/wrong-tokens.js';
-import {
-  SMTP_COMMANDS_MAX,
-  SMTP_LOGIN_PAUSE_MS,
-  SMTP_LOGINS_MAX,
-  SMTP_MISTAKES_MAX,
-  SMTP_REFUSED_BYTES_MAX,
-  SMTP_STRANGER_COMMANDS_MAX,
-} from '../mail-limits.js';
-import type { MailIntake } from '../message/mail-intake.js';
-import { commandOf, isOfHttp } from './command.js';
+import { MIB, SECOND_MS } from '../../base/limits.js';
+import type { Clock } from '../../base/system/clock.js';
+import type { Log } from '../../base/system/log.js';
+import type { SecureSocket, TlsIdentity } from '../../base/system/tls-door.js';
+import type { BeginMail, MailIntake } from '../message/message.js';
 import { login, type Secrets } from './login.js';
-import type { SmtpParts } from './parts.js';
 import { acceptedReply, codeOf, GOODBYE, multiline, replyOf } from './replies.js';
-import { Transaction } from './transaction.js';
+import { type EnvelopeRules, Transaction } from './transaction.js';
 import { Wire } from './wire.js';
+
+/** A client with more mistakes than this since its last mail is disconnected: it is no mail client. */
+const MISTAKES_MAX = 20;
+/** So is one with more commands than this since its last mail: none of a hundred recipients needs more than two. */
+export const SMTP_COMMANDS_MAX = 2 * 100 + 20;
+/** The same before it has logged in, where it must. */
+export const SMTP_STRANGER_COMMANDS_MAX = 20;
+/** Wrong logins of one connection, */
+const LOGINS_MAX = 3;
+/** and the pause before the answer to the first; it doubles. */
+const LOGIN_PAUSE_MS = SECOND_MS;
+/** A refused mail is read to its end, because a client without a reply would send it again; but no more than this. */
+const REFUSED_BYTES_MAX = 256 * MIB;
 
 const EXTENSIONS = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES'];
 const COMMANDS = 'EHLO HELO STARTTLS AUTH MAIL RCPT DATA RSET NOOP VRFY HELP QUIT';
@@ -26,6 +41,29 @@ const COMMANDS = 'EHLO HELO STARTTLS AUTH MAIL RCPT DATA RSET NOOP VRFY HELP QUI
 const LAST_OF_GROUP = ['EHLO', 'HELO', 'STARTTLS', 'AUTH', 'DATA'];
 /** Commands of SMTP that this server does not have. */
 const KNOWN = ['EXPN', 'BDAT', 'ETRN', 'TURN', 'ATRN', 'SEND', 'SOML', 'SAML', 'BURL'];
+
+/** The parts of an SMTP server. A function is called at each use, because a reload changes its value. */
+export interface SmtpParts extends EnvelopeRules {
+  readonly begin: BeginMail;
+  /** A client, a sender, a recipient or a mail was refused. */
+  readonly refused?: (code: ErrorCode) => void;
+  /** The name of this device, for the greeting and EHLO. */
+  readonly name: () => string;
+  /** The passwords, any of which lets in. None: nobody needs to log in. */
+  readonly tokens: readonly string[];
+  /** Those of them whose owners may only send. */
+  readonly sendTokens?: readonly string[];
+  /** True if clients that need not log in may only send. */
+  readonly strangersOnlySend?: () => boolean;
+  /** How STARTTLS is done. Null, or without an identity: there is none. */
+  readonly tls: { readonly identity: () => TlsIdentity | null; readonly secure: SecureSocket } | null;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** How many files the process may open for its clients; undefined: no limit. */
+  readonly descriptors?: number | undefined;
+  /** Called with the number of octets that came and went. */
+  readonly streamed?: ((bytes: number) => void) | undefined;
+}
 
 interface SessionParts extends SmtpParts {
   readonly secrets: Secrets;
@@ -35,6 +73,8 @@ interface SessionParts extends SmtpParts {
   readonly wrongLogins: WrongTokens;
 }
 
+type Mode = 'connected' | 'greeted' | 'logged in';
+
 /** One session. */
 export class SmtpSession {
   readonly #parts: SessionParts;
@@ -42,8 +82,7 @@ export class SmtpSession {
   readonly #envelope: Transaction;
   /** The last reply, once the mail under way is over; null: the session goes on. */
   #parting: string | null = null;
-  #isGreeted = false;
-  #isLoggedIn = false;
+  #mode: Mode = 'connected';
   /** True: it has logged in with a token for sending only. */
   #onlySends = false;
   /** Since the last mail that was accepted. */
@@ -103,10 +142,10 @@ export class SmtpSession {
   async #next(reply: string): Promise<string | null> {
     if (reply !== '') this.#wire.say(reply);
     if (/^(?:221|421)/.test(reply) || this.#parting !== null) return null;
-    if (reply.startsWith('5') && ++this.#mistakes > SMTP_MISTAKES_MAX) return this.#refuse(GOODBYE.mistakes);
+    if (reply.startsWith('5') && ++this.#mistakes > MISTAKES_MAX) return this.#refuse(GOODBYE.mistakes);
     if (++this.#commands > (this.#isStranger ? SMTP_STRANGER_COMMANDS_MAX : SMTP_COMMANDS_MAX))
       return this.#refuse(GOODBYE.commands);
-    if (this.#wrongLogins >= SMTP_LOGINS_MAX) return this.#end(GOODBYE.guesses);
+    if (this.#wrongLogins >= LOGINS_MAX) return this.#end(GOODBYE.guesses);
     const line = await this.#line();
     return line === null ? null : await this.#answer(line);
   }
@@ -155,10 +194,16 @@ export class SmtpSession {
     }
   }
 
+  /** A mail that was under way is forgotten. */
+  #become(mode: Mode): void {
+    this.#mode = mode;
+    this.#envelope.reset();
+  }
+
   /** Nobody needs the client's name, and devices leave it out. */
   #hello(verb: 'EHLO' | 'HELO'): string {
     const { name, limitBytes, secrets } = this.#parts;
-    this.#isGreeted = true;
+    if (this.#mode === 'connected') this.#become('greeted');
     this.#envelope.reset();
     if (verb === 'HELO') return `250 ${name()}`;
     const lines = [name(), `SIZE ${limitBytes()}`, ...EXTENSIONS];
@@ -169,7 +214,7 @@ export class SmtpSession {
 
   /** True: it must log in, and has not. */
   get #isStranger(): boolean {
-    return this.#parts.secrets.all.length > 0 && !this.#isLoggedIn;
+    return this.#parts.secrets.all.length > 0 && this.#mode !== 'logged in';
   }
 
   get #hasTls(): boolean {
@@ -193,17 +238,15 @@ export class SmtpSession {
       return null;
     }
     // RFC 3207 §4.2: somebody on the way may have written what was said before.
-    this.#isGreeted = false;
-    this.#isLoggedIn = false;
-    this.#envelope.reset();
+    this.#become('connected');
     return '';
   }
 
   async #login(argument: string): Promise<string | null> {
     const { secrets } = this.#parts;
     if (secrets.all.length === 0) return '502 5.5.1 Nobody needs to log in';
-    if (!this.#isGreeted) return '503 5.5.1 EHLO first';
-    if (this.#isLoggedIn || this.#envelope.isOpen) return '503 5.5.1 Not now';
+    if (this.#mode === 'connected') return '503 5.5.1 EHLO first';
+    if (this.#mode === 'logged in' || this.#envelope.isOpen) return '503 5.5.1 Not now';
     if (this.#needsTls) return '538 5.7.11 STARTTLS first';
     const challenge = (text: string) => {
       this.#wire.say(`334 ${text}`);
@@ -213,11 +256,11 @@ export class SmtpSession {
     switch (result) {
       case 'good':
       case 'good-to-send':
-        this.#isLoggedIn = true;
+        this.#become('logged in');
         this.#onlySends = result === 'good-to-send';
         return '235 2.7.0 Welcome';
       case 'wrong':
-        await this.#wire.pause(SMTP_LOGIN_PAUSE_MS * 2 ** this.#wrongLogins++);
+        await this.#wire.pause(LOGIN_PAUSE_MS * 2 ** this.#wrongLogins++);
         this.#parts.wrongLogins.note({ peer: this.#wire.peer });
         return '535 5.7.8 The password is not a token of this daemon';
       case 'cancelled':
@@ -232,7 +275,7 @@ export class SmtpSession {
   }
 
   #mail(argument: string): string {
-    if (!this.#isGreeted) return '503 5.5.1 EHLO first';
+    if (this.#mode === 'connected') return '503 5.5.1 EHLO first';
     if (this.#needsTls) return this.#logged('530 5.7.0 STARTTLS first');
     if (this.#isStranger) return this.#logged('530 5.7.0 AUTH first, with a token as the password');
     return this.#envelope.mail(argument, this.#parts.secrets.all.length > 0);
@@ -277,7 +320,7 @@ export class SmtpSession {
     };
     const isWhole = await this.#wire.content(take, (size) => {
       bytes += size;
-      if (failures.length > 0 && bytes > SMTP_REFUSED_BYTES_MAX) this.#wire.end(this.#refusal(failures[0]));
+      if (failures.length > 0 && bytes > REFUSED_BYTES_MAX) this.#wire.end(this.#refusal(failures[0]));
     });
     if (isWhole && failures.length > 0) throw failures[0];
     return isWhole;
@@ -321,4 +364,18 @@ export class SmtpSession {
   #refuse(reply: string): null {
     return this.#end(this.#logged(reply));
   }
+}
+
+/** The verb of a line in capitals, empty if there is none; and the rest. */
+function commandOf(line: string): { verb: string; argument: string } {
+  const [, verb = '', argument = ''] = /^([A-Za-z]+)(?: +(?! )(.*))?$/.exec(line) ?? [];
+  return { verb: verb.toUpperCase(), argument: argument.trimEnd() };
+}
+
+// What a browser sends to any port that a web page names. No SMTP command has such a name.
+const HTTP = /^(?:GET|POST|PUT|HEAD|DELETE|OPTIONS|PATCH|CONNECT|TRACE|PRI) |^[\w-]+: /;
+
+/** True if the line is of another protocol, from a program that some web page steers. */
+function isOfHttp(line: string): boolean {
+  return HTTP.test(line) && !/^(?:MAIL|RCPT) /i.test(line);
 }

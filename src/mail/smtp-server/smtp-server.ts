@@ -1,16 +1,17 @@
 /**
- * The SMTP server (doors.md): takes mails from programs of this device, and from other devices.
+ * The SMTP server: takes mails from programs of this device, and from other devices.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import { digest } from '../../base/http/bearer.js';
 import { discard, linger } from '../../base/http/connection.js';
 import { placesIn } from '../../base/http/places.js';
 import { WrongTokens } from '../../base/http/wrong-tokens.js';
-import { SMTP_GIVE_WAY_MS } from '../mail-limits.js';
-import type { SmtpParts } from './parts.js';
+import { SECOND_MS } from '../../base/limits.js';
 import { GOODBYE } from './replies.js';
-import { SmtpSession } from './session.js';
+import { type SmtpParts, SmtpSession } from './session.js';
 
+/** While no connection is free, a client that has been idle for this long gives way. */
+const GIVE_WAY_MS = 10 * SECOND_MS;
 /** Sockets that are open at once, for each session: clients that are refused still read the reply. */
 const SOCKETS_PER_SESSION = 4;
 
@@ -38,7 +39,7 @@ export function createSmtpServer(parts: SmtpParts): SmtpServer {
     const open = [...sessions.keys()].filter(({ isOver }) => !isOver);
     if (open.length < sessionsMax) return true;
     let longest: SmtpSession | null = null;
-    let longestMs = parts.clock.bootMs() - SMTP_GIVE_WAY_MS + 1;
+    let longestMs = parts.clock.bootMs() - GIVE_WAY_MS + 1;
     for (const session of open) {
       const { waitingSinceMs } = session;
       if (waitingSinceMs === null || waitingSinceMs >= longestMs) continue;

@@ -1,11 +1,9 @@
 /**
- * The envelope of a mail, from MAIL to DATA.
+ * The envelope of a mail, from MAIL to DATA: the commands (RFC 5321 §4.1) and the replies to them. Pure.
  */
-import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
+import { MAIL_RECIPIENTS_MAX } from '../../base/limits.js';
 import { type Address, isBeyondAscii, isUserName, parseAddress } from '../message/address.js';
-import type { MailTerms } from '../message/mail-intake.js';
-import type { Sender } from '../message/message.js';
-import { pathOf } from './command.js';
+import type { MailTerms, Sender } from '../message/message.js';
 
 /** What the envelope depends on. */
 export interface EnvelopeRules {
@@ -119,4 +117,34 @@ export class Transaction {
     if (this.#to.length > 0) return null;
     return this.#refused > 0 ? '554 5.5.1 No recipient was accepted' : '503 5.5.1 RCPT first';
   }
+}
+
+/** The argument of MAIL or RCPT. */
+interface Path {
+  /** Without brackets and source route; empty for the null sender. */
+  readonly path: string;
+  /** By name in capitals; the value is empty if there is none. */
+  readonly parameters: ReadonlyMap<string, string>;
+}
+
+// The source route is ignored (RFC 5321 §4.1.2, §C). Devices put blanks around the colon and leave the brackets out, against
+// the rules.
+const PATH =
+  /^ *: *(?:<(?:@[^:>]*:)?((?:"(?:[^"\\]|\\.)*"|[^"\s<>])*)>|((?:"(?:[^"\\]|\\.)*"|[^":\s<>])+))((?: +[^ ]+)*)$/;
+const PARAMETER = /^([A-Za-z0-9][A-Za-z0-9-]*)(?:=([!-<>-~]+))?$/;
+
+/** The path behind `word` and a colon, with or without brackets; null if it is written wrongly, or has a parameter twice. */
+function pathOf(word: 'FROM' | 'TO', argument: string): Path | null {
+  if (argument.slice(0, word.length).toUpperCase() !== word) return null;
+  const [, inBrackets, bare, rest = ''] = PATH.exec(argument.slice(word.length)) ?? [];
+  const path = inBrackets ?? bare;
+  if (path === undefined) return null;
+  const parameters = new Map<string, string>();
+  for (const one of rest.split(' ')) {
+    if (one === '') continue;
+    const [, name, value = ''] = PARAMETER.exec(one) ?? [];
+    if (name === undefined || parameters.has(name.toUpperCase())) return null;
+    parameters.set(name.toUpperCase(), value);
+  }
+  return { path, parameters };
 }

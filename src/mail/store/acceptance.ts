@@ -11,8 +11,14 @@ import {
   SUBJECT_KEPT_CHARS_MAX,
 } from '../../base/limits.js';
 import { cut } from '../../base/text.js';
-import { type Attachment, type Content, type Draft, type Extras, recipientsOf } from '../message/message.js';
-import { newMessageId } from '../message/message-id.js';
+import {
+  type Attachment,
+  type Content,
+  type Draft,
+  type Extras,
+  newMessageId,
+  recipientsOf,
+} from '../message/message.js';
 import type { Budget, Reservation } from './budget.js';
 import { encodeContent } from './document.js';
 import type { AcceptedMessage, StoreEvent } from './event.js';

@@ -3,10 +3,8 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import t from 'tap';
 import { createConnect } from '../../../src/base/system/connect.js';
-import type { Ending } from '../../../src/mail/delivery/smtp/protocol.js';
-import { SessionError } from '../../../src/mail/delivery/smtp/protocol.js';
-import type { Session } from '../../../src/mail/delivery/smtp/session.js';
-import { openSession } from '../../../src/mail/delivery/smtp/session.js';
+import { type Ending, SessionError } from '../../../src/mail/delivery/smtp/protocol.js';
+import { openSession, type Session } from '../../../src/mail/delivery/smtp/session.js';
 import { FakeClock } from '../../support/clock.js';
 import { type FakeRelay, fakeRelay, type Script } from '../../support/relay.js';
 

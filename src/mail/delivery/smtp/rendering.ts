@@ -9,17 +9,17 @@ import { FieldpostError } from '../../../base/errors.js';
 import { dateMsOf } from '../../../base/stamp.js';
 import type { Clock } from '../../../base/system/clock.js';
 import { type Address, needsSmtpUtf8 } from '../../message/address.js';
-import type {
-  Attachment,
-  Email,
-  EmailContent,
-  EmailDraft,
-  ReadyMadeContent,
-  Sender,
+import {
+  type Attachment,
+  type Email,
+  type EmailContent,
+  type EmailDraft,
+  messageIdOf,
+  newMessageId,
+  type ReadyMadeContent,
+  type Sender,
 } from '../../message/message.js';
-import { messageIdOf, newMessageId } from '../../message/message-id.js';
-import { type Rendered, render } from '../../mime/letter.js';
-import { renderReadyMade } from '../../mime/ready-made-letter.js';
+import { type Rendered, render, renderReadyMade } from '../../mime/letter.js';
 import type { Store } from '../../store/store.js';
 
 /** Each byte that is read is copied about this many times on its way to the relay (base64, pieces). */

@@ -1,7 +1,87 @@
 /**
- * Fields that other mailers have and this one does not. They are refused with a hint, because to ignore them would lose a
- * text, a recipient or a file. Pure.
+ * The fields of a posted message: their texts in a form, how their faults are reported, and fields that other mailers have and
+ * this one does not. Those are refused with a hint, because to ignore them would lose a text, a recipient or a file. Pure.
  */
+import type { JsonObject } from '../../base/json.js';
+import { hasLoneSurrogate } from '../../base/text.js';
+
+/** Takes a fault of a field, or of one member of it; '' is the whole message. */
+export type FaultReport = (field: string, detail: string, member?: string | number) => void;
+
+/** An optional text; empty if it is absent or reported. */
+export function textOf(fields: JsonObject, name: string, report: FaultReport): string {
+  const value = fields[name];
+  if (!isGiven(value)) return '';
+  if (typeof value !== 'string') {
+    report(name, 'must be a string');
+    return '';
+  }
+  if (hasLoneSurrogate(value)) report(name, 'contains half a surrogate pair, which is not a character');
+  return value;
+}
+
+/** True unless the field is absent: one of a wrong kind is a fault, also if it is empty. */
+export function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
+/** True if the field is not empty, whatever its kind. */
+export function isSet(value: unknown): boolean {
+  return isGiven(value) && value !== '';
+}
+
+/** True for the values by which clients of other mailers say that they do not use a field. */
+export function isEmpty(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return !isSet(value) || value === false;
+  return Object.keys(value).length === 0;
+}
+
+/** Lists of addresses: such a field may be in a form more than once. */
+const LISTS: readonly string[] = ['to', 'cc', 'bcc', 'reply_to'];
+
+/** The text fields of a mail. Without a file name they are text, whatever their Content-Type. */
+export const TEXT_FIELDS: readonly string[] = [
+  'type',
+  'destination',
+  ...LISTS,
+  'from',
+  'headers',
+  'subject',
+  'plain',
+  'html',
+  'priority',
+  'expires_in_s',
+];
+
+/** The fields. Reports those that may be there once only, and those that cannot be read. */
+export function fieldsOfForm(texts: ReadonlyMap<string, readonly string[]>, report: FaultReport): JsonObject {
+  for (const name of TEXT_FIELDS) {
+    const isOnce = !LISTS.includes(name);
+    if (isOnce && (texts.get(name)?.length ?? 0) > 1) report(name, 'must not appear more than once');
+  }
+  // An assignment would lose a field named __proto__; fromEntries keeps it.
+  return Object.fromEntries(
+    [...texts].map(([name, all]): [string, unknown] => {
+      const [text = ''] = all;
+      // Browsers send an empty text for an input that nobody filled in.
+      if (LISTS.includes(name)) return [name, all.filter((one) => one.trim() !== '')];
+      if (name === 'headers') return [name, parseHeaders(text, report)];
+      if (text === '' && (name === 'expires_in_s' || name === 'priority')) return [name, undefined];
+      if (name === 'expires_in_s') return [name, /^\d{1,15}$/.test(text) ? Number(text) : text];
+      return [name, text];
+    }),
+  );
+}
+
+function parseHeaders(text: string, report: FaultReport): unknown {
+  if (text === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    report('headers', 'must be JSON, an object, like {"X-Site":"north"}');
+    return undefined;
+  }
+}
 
 const TEXT = 'is not a field here: the text is called plain (and HTML html)';
 const HTML = 'is not a field here: HTML is called html';
