@@ -1,18 +1,30 @@
 /**
- * Validates posted JSON and makes drafts of it. It reports every fault of every message at its JSON Pointer.
- * Pure.
+ * Validates posted messages and makes drafts of them: their texts, who gets a mail, who sends it, and headers of its own. It
+ * reports every fault of every message at its JSON Pointer. Pure.
  */
 import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../../base/errors.js';
 import { isJsonObject, type JsonObject } from '../../base/json.js';
-import { EXPIRES_IN_MS_MAX, KIB, SECOND_MS, SMS_CHARS_MAX, SUBJECT_CHARS_MAX } from '../../base/limits.js';
-import { hasControl } from '../../base/text.js';
+import {
+  EXPIRES_IN_MS_MAX,
+  HEADER_NAME_CHARS_MAX,
+  HEADER_VALUE_OCTETS_MAX,
+  KIB,
+  MAIL_RECIPIENTS_MAX,
+  OWN_HEADERS_MAX,
+  SECOND_MS,
+  SMS_CHARS_MAX,
+  SUBJECT_CHARS_MAX,
+} from '../../base/limits.js';
+import { cut, hasControl, hasLoneSurrogate, oneSpaced, visible } from '../../base/text.js';
+import { type Address, recipientKey } from './address.js';
 import { type FaultReport, isEmpty, isGiven, isSet, mailWordFault, textOf } from './fields.js';
-import { type HeadTerms, hasRecipientLists, parseHead } from './mail-head.js';
+import { type Mailbox, type MailboxList, parseMailbox, parseMailboxes } from './mailbox.js';
 import {
   type Draft,
   type EmailDraft,
   isMessageType,
+  type MailHead,
   type MessageType,
   NO_ATTACHMENTS,
   recipientFault,
@@ -218,4 +230,239 @@ function unknownFields(fields: JsonObject, type: MessageType, report: FaultRepor
     if (fault !== null) report(name, fault);
     return fault === null;
   });
+}
+
+/** What the fields of a mail's head depend on. */
+export interface HeadTerms {
+  /** True if the client may take this address as its sender. */
+  readonly mayBeFrom: (address: Address) => boolean;
+  /** Where mail to this address goes: that of a user of this device goes to whoever reads it; null: to nobody. */
+  readonly homeOf: (address: Address) => Address | null;
+  /** True: a text may hold several addresses, with commas between them, as in a form. */
+  readonly takesCommas?: boolean | undefined;
+}
+
+type Addressed = Pick<EmailDraft, 'destination' | 'others' | 'from'> & { readonly head: MailHead | null };
+
+const LISTS = ['to', 'cc', 'bcc'] as const;
+const NO_RECIPIENT = 'is required, one email address, unless to, cc or bcc names the recipients';
+const NO_HOME = 'is a user of this device, and FIELDPOST_LOCAL_MAIL does not say who reads its mail';
+const LIKE = 'john@example.com or John <john@example.com>';
+/** The name beside an address. */
+const MAILBOX_NAME_CHARS_MAX = 128;
+/** Characters of a text that holds one address with its name, and of one that holds a list of them. */
+const MAILBOX_CHARS_MAX = 2000;
+const LIST_CHARS_MAX = MAIL_RECIPIENTS_MAX * 500;
+/** Characters of a bad address that its fault quotes. */
+const QUOTED_CHARS_MAX = 80;
+
+/** True if the message names recipients in another field than `destination`. */
+function hasRecipientLists(fields: JsonObject): boolean {
+  return LISTS.some((name) => hasRecipients(fields[name]));
+}
+
+/** False for an empty list. What is no list is a fault. */
+function hasRecipients(value: unknown): boolean {
+  return isGiven(value) && !(Array.isArray(value) && value.length === 0);
+}
+
+/** The envelope and the head of a mail, valid only if nothing is reported. `head` is null if `destination` says it all. */
+function parseHead(fields: JsonObject, terms: HeadTerms, report: FaultReport): Addressed {
+  const { destination, to, cc, bcc } = recipientsOf(fields, terms, report);
+  const from = senderOf(fields, terms, report);
+  const replyTo = mailboxesOf(fields, 'reply_to', terms, report);
+  const headers = ownHeaders(fields, report);
+  const lists = to.length + cc.length + bcc.length > 0;
+  const all = [...to, ...cc, ...bcc].map(({ address }) => address);
+  const [first = destination, ...others] = lists ? all : [];
+  const head: MailHead = {
+    ...(from !== null && from.name !== '' && { fromName: from.name }),
+    ...(from !== null && { hasOwnFrom: true }),
+    ...(lists && { to }),
+    ...(cc.length > 0 && { cc }),
+    ...(replyTo.length > 0 && { replyTo }),
+    ...(headers.length > 0 && { headers }),
+  };
+  return {
+    destination: first,
+    ...(others.length > 0 && { others }),
+    ...(from !== null && { from: from.address }),
+    head: Object.keys(head).length > 0 ? head : null,
+  };
+}
+
+interface Recipients {
+  readonly destination: Address;
+  readonly to: readonly Mailbox[];
+  readonly cc: readonly Mailbox[];
+  readonly bcc: readonly Mailbox[];
+}
+
+/** All recipients once each, in the first field that names them. The lists are empty if only `destination` is given. */
+function recipientsOf(fields: JsonObject, terms: HeadTerms, report: FaultReport): Recipients {
+  const hasLists = hasRecipientLists(fields);
+  const destination = destinationOf(fields, hasLists, terms, report);
+  if (!hasLists) return { destination: destination as Address, to: [], cc: [], bcc: [] };
+  const seen = new Map<string, Mailbox>();
+  let isFaulty = false;
+  const [to, cc, bcc] = LISTS.map((name) => {
+    const fail: FaultReport = (...fault) => {
+      isFaulty = true;
+      report(...fault);
+    };
+    const given = mailboxesOf(fields, name, terms, fail).flatMap((mailbox) => {
+      const address = terms.homeOf(mailbox.address);
+      if (address === null) fail(name, `has ${mailbox.address}, which ${NO_HOME}`);
+      return address === null ? [] : [{ ...mailbox, address }];
+    });
+    const first = name === 'to' && destination !== null ? [{ name: '', address: destination }] : [];
+    return onceEach([...first, ...given], seen);
+  }) as [Mailbox[], Mailbox[], Mailbox[]];
+  // A form may bring a text of nothing but commas.
+  if (seen.size === 0 && !isFaulty) report('destination', NO_RECIPIENT);
+  const field = LISTS.find((name) => hasRecipients(fields[name])) as string;
+  if (seen.size > MAIL_RECIPIENTS_MAX)
+    report(field, `must not make more than ${MAIL_RECIPIENTS_MAX} recipients in all`);
+  return { destination: destination as Address, to, cc, bcc };
+}
+
+/** Null if it is left out, which is reported unless there are lists. */
+function destinationOf(
+  { destination }: JsonObject,
+  hasLists: boolean,
+  { homeOf }: HeadTerms,
+  report: FaultReport,
+): Address | null {
+  if (hasLists && !isSet(destination)) return null;
+  const fault = !isGiven(destination) ? NO_RECIPIENT : recipientFault(1, destination);
+  const home = fault === null ? homeOf(destination as Address) : null;
+  if (home === null) report('destination', fault ?? NO_HOME);
+  return home;
+}
+
+/** Those that are not in `seen`, which they then are. A name that comes later stays with its address. */
+function onceEach(mailboxes: readonly Mailbox[], seen: Map<string, Mailbox>): Mailbox[] {
+  const own = new Map<string, Mailbox>();
+  for (const mailbox of mailboxes) {
+    const key = recipientKey(mailbox.address);
+    const before = own.get(key);
+    if (before?.name === '' && mailbox.name !== '') own.set(key, { ...before, name: mailbox.name });
+    else if (!seen.has(key)) own.set(key, mailbox);
+    seen.set(key, mailbox);
+  }
+  return [...own.values()];
+}
+
+/** The sender that the client chose; null: none. */
+function senderOf({ from }: JsonObject, { mayBeFrom }: HeadTerms, report: FaultReport): Mailbox | null {
+  if (!isSet(from)) return null;
+  const mailbox = typeof from === 'string' && from.length <= MAILBOX_CHARS_MAX ? parseMailbox(from) : null;
+  if (mailbox === null) report('from', `must be a string, one address, like ${LIKE}`);
+  else if (!mayBeFrom(mailbox.address))
+    report('from', 'may only be an allowed sender; see FIELDPOST_FROM_ALLOWED');
+  else checkName(mailbox, (detail) => report('from', detail));
+  return mailbox;
+}
+
+/** The mailboxes in a field: an array of texts, or one text in reply_to. */
+function mailboxesOf(fields: JsonObject, name: string, terms: HeadTerms, report: FaultReport): Mailbox[] {
+  const value = fields[name];
+  if (!(name === 'reply_to' ? isSet(value) : isGiven(value))) return [];
+  const texts: unknown = name === 'reply_to' && typeof value === 'string' ? [value] : value;
+  if (!Array.isArray(texts)) {
+    report(name, `must be an array of addresses, each like ${LIKE}`);
+    return [];
+  }
+  const found: Mailbox[] = [];
+  let faults = 0;
+  for (const [index, text] of texts.entries()) {
+    const fail = (detail: string) => {
+      faults++;
+      report(name, detail, index);
+    };
+    const { mailboxes, fault } = terms.takesCommas && typeof text === 'string' ? allOf(text) : oneOf(text);
+    if (fault !== null) fail(fault);
+    for (const mailbox of mailboxes) checkName(mailbox, fail);
+    found.push(...mailboxes);
+    // More would only make the answer long.
+    if (faults > MAIL_RECIPIENTS_MAX) break;
+  }
+  if (name === 'reply_to' && found.length > MAIL_RECIPIENTS_MAX) {
+    report(name, `must not have more than ${MAIL_RECIPIENTS_MAX} addresses`);
+  }
+  return found;
+}
+
+/** A text that holds a list of mailboxes. */
+function allOf(text: string): MailboxList {
+  if (text.length <= LIST_CHARS_MAX) return parseMailboxes(text);
+  return { mailboxes: [], fault: `must not have more than ${LIST_CHARS_MAX} characters` };
+}
+
+/** A text that holds exactly one mailbox. */
+function oneOf(text: unknown): MailboxList {
+  if (typeof text !== 'string') return { mailboxes: [], fault: `must be a string, like ${LIKE}` };
+  // Measured first: to parse 900 KB takes a second.
+  const mailbox = text.length > MAILBOX_CHARS_MAX ? null : parseMailbox(text);
+  if (mailbox !== null) return { mailboxes: [mailbox], fault: null };
+  const quoted = JSON.stringify(visible(cut(text, QUOTED_CHARS_MAX)));
+  return { mailboxes: [], fault: `must be exactly one email address, like ${LIKE}; ${quoted} is not` };
+}
+
+function checkName({ name }: Mailbox, fail: (detail: string) => void): void {
+  if (name.length > MAILBOX_NAME_CHARS_MAX) {
+    fail(`has a name longer than ${MAILBOX_NAME_CHARS_MAX} characters beside its address`);
+  }
+}
+
+const HEADER_NAME = /^(?:X-[!-9;-~]+|References|In-Reply-To|List-[!-9;-~]+|Auto-Submitted)$/i;
+const HEADERS_IN_WORDS = 'X-…, References, In-Reply-To, List-… or Auto-Submitted';
+
+/** The headers of the client's own, in their order. Faults are reported. */
+function ownHeaders({ headers }: JsonObject, report: FaultReport): NonNullable<MailHead['headers']> {
+  if (!isGiven(headers)) return [];
+  if (!isJsonObject(headers)) {
+    report('headers', 'must be an object, like {"X-Site":"north"}');
+    return [];
+  }
+  const entries = Object.entries(headers);
+  if (entries.length > OWN_HEADERS_MAX) {
+    report('headers', `must not have more than ${OWN_HEADERS_MAX} members`);
+    return [];
+  }
+  const seen = new Set<string>();
+  return entries.flatMap(([name, value]) => {
+    const fault = seen.has(name.toLowerCase()) ? 'is there twice' : nameFault(name);
+    seen.add(name.toLowerCase());
+    const fail = (detail: string) => {
+      report('headers', detail, name);
+      return [];
+    };
+    if (fault !== null) return fail(fault);
+    // What is no string has no text: to make one of it may throw.
+    if (typeof value !== 'string') return fail('must be a string');
+    const badText = valueFault(name, value);
+    return badText === null ? [[name, isText(name) ? value : oneSpaced(value)]] : fail(badText);
+  });
+}
+
+function nameFault(name: string): string | null {
+  if (name.length > HEADER_NAME_CHARS_MAX)
+    return `has a name longer than ${HEADER_NAME_CHARS_MAX} characters`;
+  return HEADER_NAME.test(name) ? null : `is not among the allowed headers: ${HEADERS_IN_WORDS}`;
+}
+
+function valueFault(name: string, value: string): string | null {
+  if (value.trim() === '') return 'must not be empty';
+  if (hasControl(value)) return 'must not contain line breaks or other control characters';
+  if (hasLoneSurrogate(value)) return 'contains half a surrogate pair, which is not a character';
+  if (Buffer.byteLength(value) > HEADER_VALUE_OCTETS_MAX) {
+    return `must not be longer than ${HEADER_VALUE_OCTETS_MAX} octets`;
+  }
+  return isText(name) || /^[ -~]+$/.test(value) ? null : 'must be ASCII';
+}
+
+/** True for a header that is text for people. The others have a syntax, which encoded words would break. */
+function isText(name: string): boolean {
+  return /^x-/i.test(name);
 }

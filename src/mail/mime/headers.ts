@@ -38,29 +38,12 @@ export function formatDate(wallMs: number): string {
 /** The Subject header: readable where it is plain ASCII that can be folded, otherwise encoded words (RFC 2047). */
 export function subjectHeader(subject: string): string {
   assertOneLine(subject);
-  if (subject === '') return 'Subject:\r\n';
-  return `${foldPlain(subject) ?? foldEncoded(subject)}\r\n`;
-}
-
-/** The header as plain text. Null if unfolding changes the text, a word is too long for a line, or it looks encoded. */
-function foldPlain(subject: string): string | null {
-  if (!PLAIN.test(subject) || subject.includes('=?')) return null;
-  const [first, ...words] = subject.split(' ');
-  let line = `Subject: ${first}`;
-  const lines = [];
-  for (const word of words) {
-    if (line.length + 1 + word.length > LINE_OCTETS_MAX) {
-      lines.push(line);
-      line = '';
-    }
-    line += ` ${word}`;
-  }
-  lines.push(line);
-  return lines.every((folded) => folded.length <= LINE_OCTETS_MAX) ? lines.join('\r\n') : null;
-}
-
-function foldEncoded(subject: string): string {
-  return `Subject: ${encodedWords(subject, FIRST_WORD_OCTETS).join('\r\n ')}`;
+  const words = isPlain(subject) ? subject.split(' ') : [];
+  // The first word shares its line with the name.
+  const isGood = words.every(
+    (word, index) => word.length < LINE_OCTETS_MAX - (index === 0 ? 'Subject:'.length : 0),
+  );
+  return folded('Subject', isGood && words.length > 0 ? words : encodedWords(subject, FIRST_WORD_OCTETS));
 }
 
 /** The text as encoded words (RFC 2047) of at most 72 characters. The first holds `firstOctets` octets of the text. */
@@ -88,7 +71,7 @@ export function attachmentHeaders(name: string, type: string): string {
   const known =
     MEDIA_TYPE.test(type) && type.length < LINE_OCTETS_MAX - 1 && !/^(?:message|multipart)\//i.test(type);
   const fallback = name.replace(/[^ !#-[\]-~]/gu, '_').slice(-NAME_CHARS_MAX);
-  const plain = name === fallback && PLAIN.test(name) && !name.includes('=?');
+  const plain = name === fallback && isPlain(name);
   return (
     `Content-Type:\r\n ${known ? type : 'application/octet-stream'};\r\n name="${fallback}"\r\n` +
     'Content-Transfer-Encoding: base64\r\n' +

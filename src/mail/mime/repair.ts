@@ -150,13 +150,17 @@ export function hasType(section: HeaderSection): boolean {
   return words(section, 'content-type').some((type) => /^[^\s/;]+\s*\//.test(type));
 }
 
-/** Writes a mail once more, as quoted-printable. Takes its octets as they were stored. */
+const CR = 13;
+const PIECE_OCTETS_MAX = 4096;
+const SOFT_BREAK = Buffer.from('=\r\n');
+
+/** Writes a mail once more, as quoted-printable, with lines of any length. Takes its octets as they were stored. */
 export class MailEncoder {
   readonly #section: HeaderSection;
   readonly #charset: string;
-  readonly #body = new BodyEncoder();
   /** Octets of the old section that are still to come. */
   #skip: number;
+  #rest = Buffer.alloc(0);
 
   /** The charset is that of a body without a type. */
   constructor(section: HeaderSection, sectionOctets: number, charset: string) {
@@ -178,23 +182,12 @@ export class MailEncoder {
     return Buffer.from(`${section.text}\r\n`, 'latin1');
   }
 
+  /** The next octets of the mail; gives what is encoded of it so far. */
   push(chunk: Buffer): Buffer {
     const skipped = Math.min(this.#skip, chunk.length);
     this.#skip -= skipped;
-    return this.#body.push(chunk.subarray(skipped));
-  }
-
-  end(): Buffer {
-    return this.#body.end();
-  }
-}
-
-/** A body with lines of any length, piece by piece, as quoted-printable. */
-class BodyEncoder {
-  #rest = Buffer.alloc(0);
-
-  push(chunk: Buffer): Buffer {
-    const all = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    const body = chunk.subarray(skipped);
+    const all = this.#rest.length === 0 ? body : Buffer.concat([this.#rest, body]);
     const end = all.lastIndexOf('\r\n') + 2;
     const whole = end < 2 ? Buffer.alloc(0) : encodeQuotedPrintable(all.subarray(0, end));
     const rest = end < 2 ? all : all.subarray(end);
@@ -212,7 +205,3 @@ class BodyEncoder {
     return encodeQuotedPrintable(this.#rest);
   }
 }
-
-const CR = 13;
-const PIECE_OCTETS_MAX = 4096;
-const SOFT_BREAK = Buffer.from('=\r\n');

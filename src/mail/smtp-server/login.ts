@@ -5,14 +5,7 @@ import { Buffer, isUtf8 } from 'node:buffer';
 import { digest, isOneOf } from '../../base/http/bearer.js';
 
 /** `cancelled` and `malformed`: the client's mistake, which tells nothing of the password. */
-export type LoginResult =
-  | 'good'
-  | 'good-to-send'
-  | 'wrong'
-  | 'cancelled'
-  | 'malformed'
-  | 'unknown'
-  | 'closed';
+type LoginResult = 'good' | 'good-to-send' | 'wrong' | 'cancelled' | 'malformed' | 'unknown' | 'closed';
 
 /** Digests of the tokens, and of those for sending only. */
 export interface Secrets {
@@ -21,46 +14,45 @@ export interface Secrets {
 }
 
 /** Sends a challenge (empty, or base64) and gives the client's answer; null: it has closed the connection. */
-export type Challenge = (text: string) => Promise<string | null>;
+type Challenge = (text: string) => Promise<string | null>;
 
 const USERNAME = Buffer.from('Username:').toString('base64');
 const PASSWORD = Buffer.from('Password:').toString('base64');
 
 /** Carries out `AUTH <argument>`. */
 export async function login(argument: string, challenge: Challenge, secrets: Secrets): Promise<LoginResult> {
-  const judge = (password = '') => {
-    const given = digest(password);
-    if (!isOneOf(given, secrets.all)) return 'wrong';
-    return isOneOf(given, secrets.send) ? 'good-to-send' : 'good';
-  };
   const [mechanism = '', initial, ...more] = argument.split(/ +/);
   if (more.length > 0) return 'malformed';
   switch (mechanism.toUpperCase()) {
     case 'PLAIN': {
-      const text = await answerTo('', challenge, initial);
-      if (isResult(text)) return text.result;
+      const answer = await answerTo('', challenge, initial);
+      if ('result' in answer) return answer.result;
       // An identity to act as, a user, and the password.
-      const parts = text.split('\0');
-      return parts.length === 3 ? judge(parts[2]) : 'malformed';
+      const parts = answer.text.split('\0');
+      return parts.length === 3 ? judge(parts[2] as string, secrets) : 'malformed';
     }
     case 'LOGIN': {
       const user = await answerTo(USERNAME, challenge, initial);
-      if (isResult(user)) return user.result;
+      if ('result' in user) return user.result;
       const password = await answerTo(PASSWORD, challenge);
-      return isResult(password) ? password.result : judge(password);
+      return 'result' in password ? password.result : judge(password.text, secrets);
     }
     default:
       return 'unknown';
   }
 }
 
-type Ended = { readonly result: LoginResult };
-
-function isResult(answer: string | Ended): answer is Ended {
-  return typeof answer !== 'string';
+function judge(password: string, { all, send }: Secrets): LoginResult {
+  const given = digest(password);
+  if (!isOneOf(given, all)) return 'wrong';
+  return isOneOf(given, send) ? 'good-to-send' : 'good';
 }
 
-async function answerTo(text: string, challenge: Challenge, initial?: string): Promise<string | Ended> {
+async function answerTo(
+  text: string,
+  challenge: Challenge,
+  initial?: string,
+): Promise<{ readonly text: string } | { readonly result: LoginResult }> {
   const answer = initial ?? (await challenge(text));
   if (answer === null) return { result: 'closed' };
   if (answer === '*') return { result: 'cancelled' };
@@ -68,7 +60,7 @@ async function answerTo(text: string, challenge: Challenge, initial?: string): P
   const base64 = initial === '=' ? '' : answer;
   const octets = Buffer.from(base64, 'base64');
   const isGood = unpadded(octets.toString('base64')) === unpadded(base64) && isUtf8(octets);
-  return isGood ? octets.toString() : { result: 'malformed' };
+  return isGood ? { text: octets.toString() } : { result: 'malformed' };
 }
 
 function unpadded(base64: string): string {

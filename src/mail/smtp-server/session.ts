@@ -78,7 +78,7 @@ type Mode = 'connected' | 'greeted' | 'logged in';
 /** One session. */
 export class SmtpSession {
   readonly #parts: SessionParts;
-  readonly #wire: Wire;
+  readonly wire: Wire;
   readonly #envelope: Transaction;
   /** The last reply, once the mail under way is over; null: the session goes on. */
   #parting: string | null = null;
@@ -94,53 +94,38 @@ export class SmtpSession {
   constructor(socket: Socket, parts: SessionParts) {
     this.#parts = parts;
     const { clock, streamed = () => undefined } = parts;
-    this.#wire = new Wire(socket, { clock, streamed });
+    this.wire = new Wire(socket, { clock, streamed });
     this.#envelope = new Transaction(parts);
-  }
-
-  /** True: the last reply is sent, and nothing more is taken. */
-  get isOver(): boolean {
-    return this.#wire.isOver;
-  }
-
-  /** Since when it has waited for a command, on the boot's clock; null while it does something. */
-  get waitingSinceMs(): number | null {
-    return this.#wire.waitingSinceMs;
   }
 
   /** Ends the session with this reply: at once, or after the mail that is coming. */
   dismiss(reply: string): void {
     this.#parting = reply;
-    if (this.waitingSinceMs !== null) this.#wire.end(reply);
-  }
-
-  /** Ends the connection without a word. */
-  destroy(): void {
-    this.#wire.destroy();
+    if (this.wire.waitingSinceMs !== null) this.wire.end(reply);
   }
 
   /** Resolves when the connection is closed by either side. Never rejects. */
   async serve(): Promise<void> {
     try {
       let reply = await this.#greeting();
-      while (reply !== null && !this.isOver) reply = await this.#next(reply);
-      this.#wire.end(this.#parting);
+      while (reply !== null && !this.wire.isOver) reply = await this.#next(reply);
+      this.wire.end(this.#parting);
     } catch (error) {
       this.#bug(error);
-      this.#wire.end('421 4.3.0 Internal error');
+      this.wire.end('421 4.3.0 Internal error');
     }
-    await this.#wire.closed;
+    await this.wire.closed;
   }
 
   async #greeting(): Promise<string | null> {
-    await this.#wire.beforeGreeting();
-    if (this.#wire.isAhead) return this.#refuse(GOODBYE.early);
+    await this.wire.beforeGreeting();
+    if (this.wire.isAhead) return this.#refuse(GOODBYE.early);
     return `220 ${this.#parts.name()} ESMTP Fieldpost`;
   }
 
   /** Sends a reply, takes the next line, and gives the reply to it; null: the session is over. */
   async #next(reply: string): Promise<string | null> {
-    if (reply !== '') this.#wire.say(reply);
+    if (reply !== '') this.wire.say(reply);
     if (/^(?:221|421)/.test(reply) || this.#parting !== null) return null;
     if (reply.startsWith('5') && ++this.#mistakes > MISTAKES_MAX) return this.#refuse(GOODBYE.mistakes);
     if (++this.#commands > (this.#isStranger ? SMTP_STRANGER_COMMANDS_MAX : SMTP_COMMANDS_MAX))
@@ -152,7 +137,7 @@ export class SmtpSession {
 
   /** The next line; empty if it is none; null: the session is over. */
   async #line(): Promise<string | null> {
-    const line = await this.#wire.line();
+    const line = await this.wire.line();
     if (line === 'closed') return null;
     if (line === 'bare-break') return this.#refuse(GOODBYE.bareBreak);
     return typeof line === 'string' ? '' : line.text;
@@ -161,7 +146,7 @@ export class SmtpSession {
   async #answer(line: string): Promise<string | null> {
     const { verb, argument } = commandOf(line);
     if (isOfHttp(line)) return this.#refuse(GOODBYE.foreign);
-    if (this.#wire.isAhead && LAST_OF_GROUP.includes(verb)) return this.#refuse(GOODBYE.ahead);
+    if (this.wire.isAhead && LAST_OF_GROUP.includes(verb)) return this.#refuse(GOODBYE.ahead);
     switch (verb) {
       case 'EHLO':
       case 'HELO':
@@ -207,7 +192,7 @@ export class SmtpSession {
     this.#envelope.reset();
     if (verb === 'HELO') return `250 ${name()}`;
     const lines = [name(), `SIZE ${limitBytes()}`, ...EXTENSIONS];
-    if (this.#hasTls && !this.#wire.isSecure) lines.push('STARTTLS');
+    if (this.#hasTls && !this.wire.isSecure) lines.push('STARTTLS');
     if (secrets.all.length > 0 && !this.#needsTls) lines.push('AUTH PLAIN LOGIN');
     return multiline(250, lines);
   }
@@ -222,19 +207,19 @@ export class SmtpSession {
   }
 
   get #needsTls(): boolean {
-    return this.#parts.isExposed && this.#hasTls && !this.#wire.isSecure;
+    return this.#parts.isExposed && this.#hasTls && !this.wire.isSecure;
   }
 
   async #startTls(): Promise<string | null> {
     const { tls, log } = this.#parts;
     const identity = tls?.identity() ?? null;
-    if (this.#wire.isSecure) return '503 5.5.1 TLS is on already';
+    if (this.wire.isSecure) return '503 5.5.1 TLS is on already';
     if (tls === null || identity === null) return '502 5.5.1 There is no certificate';
-    this.#wire.say('220 2.0.0 Go ahead');
+    this.wire.say('220 2.0.0 Go ahead');
     try {
-      await this.#wire.startTls(tls.secure, identity);
+      await this.wire.startTls(tls.secure, identity);
     } catch (error) {
-      log.info('smtp tls failed', { peer: this.#wire.peer, reason: wordsOf(error) });
+      log.info('smtp tls failed', { peer: this.wire.peer, reason: wordsOf(error) });
       return null;
     }
     // RFC 3207 §4.2: somebody on the way may have written what was said before.
@@ -249,7 +234,7 @@ export class SmtpSession {
     if (this.#mode === 'logged in' || this.#envelope.isOpen) return '503 5.5.1 Not now';
     if (this.#needsTls) return '538 5.7.11 STARTTLS first';
     const challenge = (text: string) => {
-      this.#wire.say(`334 ${text}`);
+      this.wire.say(`334 ${text}`);
       return this.#line();
     };
     const result = await login(argument, challenge, secrets);
@@ -260,8 +245,8 @@ export class SmtpSession {
         this.#onlySends = result === 'good-to-send';
         return '235 2.7.0 Welcome';
       case 'wrong':
-        await this.#wire.pause(LOGIN_PAUSE_MS * 2 ** this.#wrongLogins++);
-        this.#parts.wrongLogins.note({ peer: this.#wire.peer });
+        await this.wire.pause(LOGIN_PAUSE_MS * 2 ** this.#wrongLogins++);
+        this.#parts.wrongLogins.note({ peer: this.wire.peer });
         return '535 5.7.8 The password is not a token of this daemon';
       case 'cancelled':
         return '501 5.7.0 Cancelled';
@@ -292,7 +277,7 @@ export class SmtpSession {
     let ids: readonly string[] | null = null;
     try {
       intake = await this.#parts.begin(terms);
-      this.#wire.say('354 End with a dot on a line by itself');
+      this.wire.say('354 End with a dot on a line by itself');
       if (!(await this.#receive(intake))) return null;
       ids = await intake.finish();
     } catch (error) {
@@ -302,7 +287,7 @@ export class SmtpSession {
     }
     this.#mistakes = 0;
     this.#commands = 0;
-    this.#parts.log.debug('smtp accepted', { id: ids[0], messages: ids.length, peer: this.#wire.peer });
+    this.#parts.log.debug('smtp accepted', { id: ids[0], messages: ids.length, peer: this.wire.peer });
     return acceptedReply(ids);
   }
 
@@ -311,16 +296,16 @@ export class SmtpSession {
     const failures: unknown[] = [];
     let bytes = 0;
     const take = (octets: Buffer): Promise<void> | void => {
-      if (failures.length > 0 || this.isOver) return;
+      if (failures.length > 0 || this.wire.isOver) return;
       try {
         return intake.write(octets)?.catch((error) => void failures.push(error));
       } catch (error) {
         failures.push(error);
       }
     };
-    const isWhole = await this.#wire.content(take, (size) => {
+    const isWhole = await this.wire.content(take, (size) => {
       bytes += size;
-      if (failures.length > 0 && bytes > REFUSED_BYTES_MAX) this.#wire.end(this.#refusal(failures[0]));
+      if (failures.length > 0 && bytes > REFUSED_BYTES_MAX) this.wire.end(this.#refusal(failures[0]));
     });
     if (isWhole && failures.length > 0) throw failures[0];
     return isWhole;
@@ -338,7 +323,7 @@ export class SmtpSession {
   /** Only the log gets the words and the stack. */
   #bug(thrown: unknown): void {
     const error = (thrown as Error)?.stack ?? String(thrown);
-    this.#parts.log.error('smtp failed', { peer: this.#wire.peer, error });
+    this.#parts.log.error('smtp failed', { peer: this.wire.peer, error });
   }
 
   #counted<Reply extends string | null>(reply: Reply): Reply {
@@ -349,14 +334,14 @@ export class SmtpSession {
 
   #logged(reply: string): string {
     // A client may try again for hours: one line for each connection.
-    if (!this.#isLogged) this.#parts.log.info('smtp refused', { peer: this.#wire.peer, reply });
+    if (!this.#isLogged) this.#parts.log.info('smtp refused', { peer: this.wire.peer, reply });
     this.#isLogged = true;
     return reply;
   }
 
   /** Ends the session with this reply. */
   #end(reply: string): null {
-    this.#wire.end(reply);
+    this.wire.end(reply);
     return null;
   }
 

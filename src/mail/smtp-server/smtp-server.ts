@@ -36,12 +36,12 @@ export function createSmtpServer(parts: SmtpParts): SmtpServer {
 
   /** True if a session may begin; the longest idle one gives way. */
   function hasPlace(): boolean {
-    const open = [...sessions.keys()].filter(({ isOver }) => !isOver);
+    const open = [...sessions.keys()].filter(({ wire }) => !wire.isOver);
     if (open.length < sessionsMax) return true;
     let longest: SmtpSession | null = null;
     let longestMs = parts.clock.bootMs() - GIVE_WAY_MS + 1;
     for (const session of open) {
-      const { waitingSinceMs } = session;
+      const { waitingSinceMs } = session.wire;
       if (waitingSinceMs === null || waitingSinceMs >= longestMs) continue;
       longest = session;
       longestMs = waitingSinceMs;
@@ -73,7 +73,7 @@ export function createSmtpServer(parts: SmtpParts): SmtpServer {
       isStopping = true;
       for (const session of sessions.keys()) session.dismiss(GOODBYE.stopping);
       const deadline = parts.clock.after(withinMs, () => {
-        for (const session of sessions.keys()) session.destroy();
+        for (const session of sessions.keys()) session.wire.destroy();
       });
       await Promise.all(sessions.values());
       deadline.stop();

@@ -119,22 +119,20 @@ export class Transaction {
   }
 }
 
-/** The argument of MAIL or RCPT. */
-interface Path {
-  /** Without brackets and source route; empty for the null sender. */
-  readonly path: string;
-  /** By name in capitals; the value is empty if there is none. */
-  readonly parameters: ReadonlyMap<string, string>;
-}
-
 // The source route is ignored (RFC 5321 §4.1.2, §C). Devices put blanks around the colon and leave the brackets out, against
 // the rules.
 const PATH =
   /^ *: *(?:<(?:@[^:>]*:)?((?:"(?:[^"\\]|\\.)*"|[^"\s<>])*)>|((?:"(?:[^"\\]|\\.)*"|[^":\s<>])+))((?: +[^ ]+)*)$/;
 const PARAMETER = /^([A-Za-z0-9][A-Za-z0-9-]*)(?:=([!-<>-~]+))?$/;
 
-/** The path behind `word` and a colon, with or without brackets; null if it is written wrongly, or has a parameter twice. */
-function pathOf(word: 'FROM' | 'TO', argument: string): Path | null {
+/**
+ * The path behind `word` and a colon, without brackets and source route, and the parameters by name in capitals; null if it is
+ * written wrongly, or has a parameter twice.
+ */
+function pathOf(
+  word: 'FROM' | 'TO',
+  argument: string,
+): { readonly path: string; readonly parameters: ReadonlyMap<string, string> } | null {
   if (argument.slice(0, word.length).toUpperCase() !== word) return null;
   const [, inBrackets, bare, rest = ''] = PATH.exec(argument.slice(word.length)) ?? [];
   const path = inBrackets ?? bare;
