@@ -182,32 +182,7 @@ export const CLOUD_ANSWER_BYTES_MAX = 64 * KIB;
 export const CLOUD_IDLE_MS = 45 * SECOND_MS;
 
 // The reference cloud (cloud.md).
-/** Heartbeats and messages are small; a document may be as large as FIELDPOST_MAX_BODY. */
-export const CLOUD_BODY_BYTES_MAX = 64 * KIB;
-/** Devices of the file store, and of one page of a list. */
-export const CLOUD_DEVICES_MAX = 10_000;
-export const CLOUD_LIST_MAX = CLOUD_DEVICES_MAX;
-/** All documents together: they are kept in memory. */
-export const CLOUD_DOCUMENTS_CHARS_MAX = 64 * MIB;
-/** After the cloud itself was down, devices have this long to retry: it is the longest pause of their links. */
-export const CLOUD_GRACE_MS = 5 * MINUTE_MS;
-/** The times at which devices were last heard are written at most this often. */
-export const PRESENCE_WRITE_MS = 5 * MINUTE_MS;
-/** Idempotency-Keys that the cloud remembers, and for how long. */
-export const CLOUD_KEYS_MAX = 100_000;
-export const CLOUD_KEYS_AGE_MS = 7 * DAY_MS;
-/** The parts of the cloud's outbox: its own mails, its own other notifications, and messages of devices. */
-export const OUTBOX_SHARES = { mail: 1 / 2, short: 1 / 4, devices: 1 / 4 } as const;
-/** The part of the outbox, and of FLEET_MESSAGES_MAX, that messages of one device may take. */
-export const OUTBOX_DEVICE_SHARE = 1 / 100;
-/** What messages of one device may take also of a small outbox. */
-export const OUTBOX_DEVICE_MIN = 10;
-/** A regional outage: news that come within this time may go together in a digest. */
-export const DIGEST_WINDOW_MS = MINUTE_MS;
 // The reference cloud on etcd (fleet.md).
-export const FLEET_DEVICES_MAX = 200_000;
-/** Messages of devices that no instance has accepted for delivery yet. */
-export const FLEET_MESSAGES_MAX = 10_000;
 /** After this silence the kernel probes a watch's connection. */
 export const ETCD_PROBE_MS = 10 * SECOND_MS;
 

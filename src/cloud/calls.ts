@@ -8,17 +8,15 @@ import type { Exchange } from '../base/http/exchange.js';
 import { firstAsJson } from '../base/http/page.js';
 import type { RefusedTotals } from '../base/http/problem.js';
 import type { JsonObject } from '../base/json.js';
-import { CLOUD_ANSWER_BYTES_MAX, CLOUD_BODY_BYTES_MAX, DAY_MS } from '../base/limits.js';
+import { CLOUD_ANSWER_BYTES_MAX, DAY_MS, KIB } from '../base/limits.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Outcomes } from '../base/views.js';
 import type { Store } from '../mail/store/store.js';
-import type { AcceptedMessages } from './accepted.js';
 import type { Devices } from './devices.js';
 import { type Document, misunderstood } from './document.js';
-import type { FleetDocuments, FleetWatch, Report } from './fleet-store.js';
-import type { Outbox } from './outbox.js';
-import { SAID, type Said } from './presence.js';
-import { statusOf } from './status.js';
+import type { FleetDocuments, FleetWatch } from './fleet-store.js';
+import type { AcceptedMessages, Outbox } from './outbox.js';
+import { type Report, SAID, type Said, statusOf } from './presence.js';
 
 /** The parts of the cloud that the calls use. */
 export interface CloudParts {
@@ -64,6 +62,8 @@ export async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<
   });
 }
 
+/** Heartbeats and messages are small; a document may be as large as FIELDPOST_MAX_BODY. */
+export const CLOUD_BODY_BYTES_MAX = 64 * KIB;
 /** A longer boot id is ignored. */
 const BOOT_ID_CHARS_MAX = 64;
 

@@ -16,14 +16,7 @@ import type { ListenConfig } from '../base/config/types.js';
 import { FieldpostError } from '../base/errors.js';
 import { createHttp, type Http } from '../base/http/http.js';
 import { RefusedTotals } from '../base/http/problem.js';
-import {
-  CLOUD_DEVICES_MAX,
-  CLOUD_DOCUMENT_BYTES_MAX,
-  CLOUD_KEYS_AGE_MS,
-  CLOUD_KEYS_MAX,
-  FLEET_DEVICES_MAX,
-  STOP_REQUESTS_MS,
-} from '../base/limits.js';
+import { CLOUD_DOCUMENT_BYTES_MAX, STOP_REQUESTS_MS } from '../base/limits.js';
 import { openListeners } from '../base/system/listen.js';
 import type { Daemon } from '../device/daemon.js';
 import { Delivery } from '../mail/delivery/delivery.js';
@@ -31,17 +24,16 @@ import { inOrder, type System, storeOptions, tokenSources } from '../mail/engine
 import type { Draft, SendShort } from '../mail/message/message.js';
 import { openStore } from '../mail/store/journaled-store.js';
 import type { KeyedContent, Store } from '../mail/store/store.js';
-import { AcceptedMessages } from './accepted.js';
-import { type CheckKey, createKeyCheck, OPERATOR } from './access.js';
 import type { CloudParts } from './calls.js';
-import { Devices } from './devices.js';
+import { CLOUD_DEVICES_MAX, Devices, FLEET_DEVICES_MAX } from './devices.js';
+import { People } from './document.js';
 import type { Etcd } from './etcd/etcd.js';
-import type { FileFleetOptions } from './file-fleet.js';
+import type { FileFleetOptions } from './files/fleet.js';
 import type { FleetStore } from './fleet-store.js';
-import { Outbox } from './outbox.js';
-import { People } from './people.js';
+import { type CheckKey, createKeyCheck, OPERATOR } from './keys.js';
+import { AcceptedMessages, CLOUD_KEYS_AGE_MS, CLOUD_KEYS_MAX, Outbox } from './outbox.js';
 import { CLOUD_ROUTES } from './routes.js';
-import { Teller } from './teller.js';
+import { Teller } from './telling.js';
 import { createWebhook } from './webhook.js';
 
 /** Heartbeats within a delay: two of them can be lost before people are told. */
@@ -174,7 +166,7 @@ type Handing = Pick<FileFleetOptions, 'people' | 'accept' | 'tell'>;
 async function openFleet(config: Config, system: System, handing: Handing): Promise<FleetStore> {
   const delays = { delayMs: config.cloudServerDelayMs, stopDelayMs: config.cloudServerStopDelayMs };
   if (config.cloudServerStore === null) {
-    const { openFileFleet } = await import('./file-fleet.js');
+    const { openFileFleet } = await import('./files/fleet.js');
     return await openFileFleet({ ...system, ...handing, directory: directoryOf(config), delays });
   }
   const { openEtcdFleet } = await import('./etcd/fleet.js');

@@ -1,8 +1,8 @@
 /**
  * The destinations document of a device: the people to notify, and the device's name, site and contact. Unknown members
- * are kept.
+ * are kept. And how many documents name each person.
  */
-
+import { createHash } from 'node:crypto';
 import { type Fault, FieldpostError } from '../base/errors.js';
 import { isJsonObject, isShallow } from '../base/json.js';
 import { DESTINATION_NAME_CHARS_MAX, DOCUMENT_DEPTH_MAX } from '../base/limits.js';
@@ -99,4 +99,36 @@ function lineOf(value: unknown): string | null {
   if (typeof value !== 'string' || value.length > DESTINATION_NAME_CHARS_MAX) return null;
   const line = oneSpaced(harmlessName(value, ' '));
   return /[\p{L}\p{N}\p{P}\p{S}]/u.test(line) ? line : null;
+}
+
+/** Counts devices by person. */
+export class People {
+  /** A short hash of each person, and the number of their devices. */
+  readonly #devices = new Map<number, number>();
+  /** The hashes of each device's people. */
+  readonly #people = new Map<string, readonly number[]>();
+
+  /** The people in the device's document (`peopleOf`), each once; null: the document is gone. */
+  set(device: string, people: readonly string[] | null): void {
+    for (const hash of this.#people.get(device) ?? []) this.#add(hash, -1);
+    if (people === null || people.length === 0) this.#people.delete(device);
+    else this.#people.set(device, people.map(personHash));
+    for (const hash of this.#people.get(device) ?? []) this.#add(hash, 1);
+  }
+
+  /** The number of devices whose documents name this person. */
+  devicesOf(person: string): number {
+    return this.#devices.get(personHash(person)) ?? 0;
+  }
+
+  #add(hash: number, change: 1 | -1): void {
+    const count = (this.#devices.get(hash) ?? 0) + change;
+    if (count === 0) this.#devices.delete(hash);
+    else this.#devices.set(hash, count);
+  }
+}
+
+/** 48 bits: a number takes less memory than an address. Two people with one hash would only wait for the end of a batch. */
+function personHash(person: string): number {
+  return createHash('sha256').update(person).digest().readUIntBE(0, 6);
 }

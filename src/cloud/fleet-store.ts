@@ -1,17 +1,20 @@
 /**
- * What the reference cloud needs of a store. There are two: files on one machine (documents.ts, watch.ts), and etcd, which
- * several instances share (etcd/).
+ * What the reference cloud needs of a store. There are two: files on one machine (files/), and etcd, which several instances
+ * share (etcd/).
  */
 import type { Conditions } from '../base/http/etag.js';
+import { shapeOf } from '../base/json.js';
+import { MINUTE_MS } from '../base/limits.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import type { ShortDraft } from '../mail/message/message.js';
 import type { KeyedContent } from '../mail/store/store.js';
-import type { Document } from './document.js';
-import type { NewsBatch, Telling } from './news.js';
-import type { People } from './people.js';
-import type { Delays, Presence } from './presence.js';
-import type { DeviceStatus } from './status.js';
+import type { Document, People } from './document.js';
+import type { Delays, Report, Sighting } from './presence.js';
+import type { Happening } from './texts/texts.js';
+
+/** News that come within this time may go together in a digest: a regional outage. */
+export const DIGEST_WINDOW_MS = MINUTE_MS;
 
 /** A stored document. */
 export interface StoredDocument {
@@ -45,23 +48,6 @@ export interface FleetDocuments {
   put(id: string, body: unknown, conditions: Conditions): Promise<string>;
   /** Resolves when the removal is stored for good, or if there is no document. Rejects with storage-failed and unavailable. */
   remove(id: string): Promise<void>;
-}
-
-/** A device, as the watch shows it. */
-export interface Sighting {
-  readonly id: string;
-  readonly state: 'online' | 'offline' | 'moved';
-  /** Wall time of its last heartbeat; null: not known. */
-  readonly heardMs: number | null;
-  /** Wall time since which it is in this state; if it is offline, of its last heartbeat. Null: not known. */
-  readonly sinceMs: number | null;
-  readonly status: DeviceStatus;
-}
-
-/** The content of a heartbeat. */
-export interface Report extends Pick<Presence, 'said' | 'everyMs' | 'sent'> {
-  /** Left out: the device reports nothing of itself. */
-  readonly status?: DeviceStatus;
 }
 
 /** The watch over all devices: who is online, and who must be told of a change. */
@@ -99,6 +85,35 @@ export interface DeviceKeys {
   /** Removes all keys of the device. Resolves when that is stored for good. Rejects with storage-failed, busy and unavailable. */
   remove(id: string): Promise<void>;
 }
+
+/** News with an id, drawn at random. */
+export type News = Happening & { readonly id: string };
+
+/** News of one device. */
+export type DeviceNews = News & { readonly device: string };
+
+/**
+ * News that came within DIGEST_WINDOW_MS. The first one opens the batch. `id` is drawn at random. After a crash the same
+ * batch has the same members. The news of one device are in order.
+ */
+export interface NewsBatch {
+  readonly id: string;
+  readonly news: readonly DeviceNews[];
+}
+
+/** What came of telling a batch. */
+export interface Telling {
+  /** The ids of the news that everybody has been told. They leave the batch. */
+  readonly told: ReadonlySet<string>;
+  /** Why others are not told yet; null: nothing failed. Then they wait for the end of the batch. */
+  readonly refusal: Error | null;
+}
+
+const isOutage = shapeOf({ kind: (value) => value === 'silent' || value === 'stopped', 'sinceMs|null': 1.5 });
+const isReturn = shapeOf({ kind: (value) => value === 'back', 'sinceMs|null': 1.5, 'lastedMs|null': 1.5 });
+
+/** True for what happened, as a store has written it. */
+export const isHappening = (value: unknown): value is Happening => isOutage(value) || isReturn(value);
 
 /** A store of the cloud's state. */
 export interface FleetStore {

@@ -1,141 +1,121 @@
 /**
- * The keys of devices that the operator makes by a call, in one file: `keys.json`. It has digests of keys, never a key.
+ * Keys: a device's key opens calls for that device, the operator's key opens calls for all. A store keeps the digests of
+ * the two keys that a device may have at a time: the present one, and the one that follows.
  */
-import { join } from 'node:path';
-import { busyOf, FieldpostError, wordsOf } from '../base/errors.js';
+import type { Config } from '../base/config/settings.js';
+import { deviceId } from '../base/config/values.js';
+import { FieldpostError } from '../base/errors.js';
+import { bearerOf, digest, isOneOf } from '../base/http/bearer.js';
+import type { Exchange } from '../base/http/exchange.js';
+import { createLocalCheck } from '../base/http/local.js';
 import { isJsonObject } from '../base/json.js';
-import type { Disk } from '../base/system/disk.js';
-import { readSealed, writeSealed } from '../mail/store/sealed.js';
 import type { DeviceKeys } from './fleet-store.js';
-import { drawKey, type KeyPair, keyOf, readKeys, withMade, writtenKeys } from './key-pair.js';
 
-/** A change that is not on the disk yet: what becomes of the device's keys. Null: none. */
-interface Change {
-  readonly id: string;
-  readonly apply: (held: KeyPair | null) => KeyPair | null;
-  done(): void;
-  failed(reason: FieldpostError): void;
+/** The operator's name in the keys file, in place of a device's. */
+export const OPERATOR = '*';
+
+/** Throws unauthorized unless the request's key opens `device`; null: only the operator's key does. */
+export type CheckKey = (exchange: Exchange, device: string | null) => void;
+
+/**
+ * The check of the keys of the file, and of those that the operator makes by a call. Without a keys file any key opens
+ * everything, but only for programs on this machine, not for web pages, and not for a proxy, which serves others.
+ */
+export function createKeyCheck(
+  keys: Config['cloudServerKeys'],
+  made: Pick<DeviceKeys, 'has' | 'opens'>,
+): CheckKey {
+  if (keys === null) {
+    const checkLocal = createLocalCheck();
+    return (exchange, device) => {
+      // First: a proxy may keep the name that the caller knows.
+      checkNotForwarded(exchange.req);
+      checkLocal(exchange);
+      if (bearerOf(exchange.req) === null || !(device === null || isDeviceId(device))) throw refused();
+    };
+  }
+  const digests = new Map([...keys].map(([device, of]) => [device, of.map(digest)]));
+  return ({ req }, device) => {
+    const given = bearerOf(req);
+    const opens = (name: string) => isOneOf(given, digests.get(name) ?? []);
+    if (device === OPERATOR) throw refused();
+    if (device === null ? opens(OPERATOR) : opens(device)) return;
+    if (device !== null && given !== null && made.opens(device, given)) return;
+    // The operator's key opens only devices that have keys of their own.
+    const hasKey = device !== null && (keys.has(device) || made.has(device));
+    if (!hasKey || !opens(OPERATOR)) throw refused();
+  };
 }
 
-interface FileKeysOptions {
-  readonly disk: Disk;
-  readonly directory: string;
-  readonly randomBytes: (count: number) => Uint8Array;
-}
+/** What proxies add. nginx adds nothing by default, but speaks HTTP/1.0, as no device does. */
+const OF_PROXY = /^(?:forwarded|via|x-forwarded-.*|x-real-ip)$/;
 
-/** All keys that were made, in memory and on the disk. */
-export class FileKeys implements DeviceKeys {
-  readonly #options: FileKeysOptions;
-  readonly #path: string;
-  readonly #held = new Map<string, KeyPair>();
-  /** Changes for the next write. */
-  #changes: Change[] = [];
-  #writing: Promise<void> | null = null;
-
-  /**
-   * Reads the keys in `directory`, which must exist. Rejects with storage-damaged, and leaves the file as it is: as an empty
-   * one it would refuse every device, and people would hear that all of them are offline.
-   */
-  static async open(options: FileKeysOptions): Promise<FileKeys> {
-    const keys = new FileKeys(options);
-    const found = await readSealed(options.disk, keys.#path, keysIn, () => refuse(keys.#path));
-    for (const [id, held] of found ?? []) keys.#held.set(id, held);
-    return keys;
-  }
-
-  private constructor(options: FileKeysOptions) {
-    this.#options = options;
-    this.#path = join(options.directory, 'keys.json');
-  }
-
-  /** Resolves when no write is under way. */
-  async stop(): Promise<void> {
-    await this.#writing;
-  }
-
-  get ids(): Iterable<string> {
-    return this.#held.keys();
-  }
-
-  has(id: string): boolean {
-    return this.#held.has(id);
-  }
-
-  opens(id: string, given: Buffer): boolean {
-    const held = this.#held.get(id);
-    const used = held === undefined ? null : keyOf(held, given);
-    if (used === 'next') this.#endEarlier(id, given);
-    return used !== null;
-  }
-
-  async make(id: string): Promise<string> {
-    const { key, made } = drawKey(this.#options.randomBytes);
-    await this.#change(id, (held) => withMade(held, made));
-    return key;
-  }
-
-  async remove(id: string): Promise<void> {
-    // A key may be under way to the disk.
-    if (this.has(id) || this.#writing !== null) await this.#change(id, () => null);
-  }
-
-  /** The device has its new key: the earlier one opens no longer. */
-  #endEarlier(id: string, key: Buffer): void {
-    this.#held.set(id, { key, next: null });
-    // If this cannot be written, a restart knows the earlier key again, until the new one is used.
-    this.#change(id, (held) => held).catch(() => undefined);
-  }
-
-  /** Resolves when the change is on the disk. After storage-failed a restart finds the old keys or the new ones. */
-  #change(id: string, apply: Change['apply']): Promise<void> {
-    return new Promise((done, failed) => {
-      this.#changes.push({ id, apply, done, failed });
-      this.#writing ??= this.#writeAll();
-    });
-  }
-
-  /** Writes until there are no more changes. Those that come during a write are written together. */
-  async #writeAll(): Promise<void> {
-    while (this.#changes.length > 0) {
-      const changes = this.#changes.splice(0);
-      const next = new Map(this.#held);
-      applyAll(changes, next);
-      try {
-        await writeSealed(
-          this.#options.disk,
-          this.#path,
-          Object.fromEntries([...next].map(([id, held]) => [id, writtenKeys(held)])),
-        );
-        // Not `next`: during the write a device may have used its new key.
-        applyAll(changes, this.#held);
-        for (const { done } of changes) done();
-      } catch (error) {
-        const words = `The keys cannot be stored: ${wordsOf(error)}`;
-        const reason = busyOf(error) ?? new FieldpostError('storage-failed', words, { cause: error });
-        for (const { failed } of changes) failed(reason);
-      }
-    }
-    this.#writing = null;
-  }
-}
-
-function refuse(path: string): never {
-  throw new FieldpostError('storage-damaged', `The file ${path} with the keys of devices is damaged`, {
-    hint: 'put a copy of it back; or remove it, and make a new key for each device: POST /devices/ID/key',
+function checkNotForwarded({ headers, httpVersion }: Exchange['req']): void {
+  const header = Object.keys(headers).find((name) => OF_PROXY.test(name));
+  if (header === undefined && httpVersion !== '1.0') return;
+  const words = header === undefined ? 'HTTP/1.0' : `The header ${header}`;
+  throw new FieldpostError('not-local', `${words} says that a proxy passes this request on`, {
+    hint: 'behind a proxy the cloud needs keys: FIELDPOST_CLOUD_SERVER_KEYS_FILE',
   });
 }
 
-function applyAll(changes: readonly Change[], held: Map<string, KeyPair>): void {
-  for (const { id, apply } of changes) {
-    const keys = apply(held.get(id) ?? null);
-    if (keys === null) held.delete(id);
-    else held.set(id, keys);
+/** True for a valid device id, which becomes a file name. */
+export function isDeviceId(device: string): boolean {
+  try {
+    return deviceId.parse(device) === device;
+  } catch {
+    return false;
   }
 }
 
-/** The keys in the file's value; null if it has another shape. */
-function keysIn(value: unknown): readonly (readonly [id: string, held: KeyPair])[] | null {
-  if (!isJsonObject(value)) return null;
-  const all = Object.entries(value).map(([id, written]) => [id, readKeys(written)] as const);
-  return all.every((one): one is [string, KeyPair] => one[1] !== null) ? all : null;
+function refused(): FieldpostError {
+  return new FieldpostError('unauthorized', 'This device is not known, or its key is not right', {
+    hint: 'send it as Authorization: Bearer <key>',
+  });
+}
+
+/** Nobody can guess a key of so many random octets. */
+const KEY_BYTES = 32;
+
+/** The digests of a device's keys. */
+export interface KeyPair {
+  readonly key: Buffer;
+  /** The key that follows; null: there is none. Its first use ends the earlier one. */
+  readonly next: Buffer | null;
+}
+
+/** A key pair as stored, in base64url. */
+export interface WrittenKeys {
+  readonly key: string;
+  readonly next?: string;
+}
+
+/** A new key and its digest. */
+export function drawKey(randomBytes: (count: number) => Uint8Array): { key: string; made: Buffer } {
+  const key = Buffer.from(randomBytes(KEY_BYTES)).toString('base64url');
+  return { key, made: digest(key) };
+}
+
+/** The keys once one more was made: it follows the present one, in place of one that was never used. */
+export function withMade(held: KeyPair | null, made: Buffer): KeyPair {
+  return held === null ? { key: made, next: null } : { key: held.key, next: made };
+}
+
+/** Which of the keys has this digest; null: none. */
+export function keyOf({ key, next }: KeyPair, given: Buffer): 'key' | 'next' | null {
+  if (next !== null && isOneOf(given, [next])) return 'next';
+  return isOneOf(given, [key]) ? 'key' : null;
+}
+
+/** The keys for the store. */
+export function writtenKeys({ key, next }: KeyPair): WrittenKeys {
+  const text = (of: Buffer) => of.toString('base64url');
+  return { key: text(key), ...(next !== null && { next: text(next) }) };
+}
+
+/** The keys from the store. Null: it is no value of writtenKeys. */
+export function readKeys(value: unknown): KeyPair | null {
+  if (!isJsonObject(value) || typeof value.key !== 'string') return null;
+  const next = typeof value.next === 'string' ? Buffer.from(value.next, 'base64url') : null;
+  return { key: Buffer.from(value.key, 'base64url'), next };
 }

@@ -1,7 +1,6 @@
 /**
  * `GET /metrics` of the reference cloud.
  */
-
 import type { Exchange } from '../base/http/exchange.js';
 import { by, METRICS_TYPE, metricsText } from '../base/http/metrics-text.js';
 import { queueMetrics, storageMetrics } from '../device/api/metrics.js';

@@ -1,16 +1,14 @@
 /**
  * The calls of the operator, and the page that uses them.
  */
-
 import { type Fault, FieldpostError } from '../base/errors.js';
 import type { Exchange } from '../base/http/exchange.js';
 import { sendPage } from '../base/http/html-page.js';
 import { invalidQuery, wholeNumberIn } from '../base/http/query.js';
-import { CLOUD_LIST_MAX } from '../base/limits.js';
-import { isDeviceId } from './access.js';
 import type { CloudParts } from './calls.js';
-import { csvOf, type DeviceView } from './device-csv.js';
-import { DEVICE_STATES, type Device, type DeviceQuery, ORDERS } from './device-list.js';
+import { CLOUD_DEVICES_MAX, DEVICE_STATES, type Device, type DeviceQuery, ORDERS } from './devices.js';
+import { isDeviceId } from './keys.js';
+import type { DeviceStatus } from './presence.js';
 
 const FORMATS = ['json', 'csv'] as const;
 const ORDER_NAMES = Object.keys(ORDERS) as readonly (keyof typeof ORDERS)[];
@@ -102,7 +100,9 @@ function parseQuery(query: string): DeviceQuery & { readonly format: (typeof FOR
     version: given.get('version'),
     attention: oneOf('attention', ['true', 'false']) === 'true',
     order: oneOf('order', ORDER_NAMES) ?? 'id',
-    limit: wholeNumberIn(given, 'limit', [1, CLOUD_LIST_MAX, CLOUD_LIST_MAX], (fault) => faults.push(fault)),
+    limit: wholeNumberIn(given, 'limit', [1, CLOUD_DEVICES_MAX, CLOUD_DEVICES_MAX], (fault) =>
+      faults.push(fault),
+    ),
     after: given.get('after'),
     format: oneOf('format', FORMATS),
   };
@@ -124,4 +124,46 @@ function nextLink(query: string, next: string | null): Readonly<Record<string, s
   const all = new URLSearchParams(query);
   all.set('after', next);
   return { Link: `<?${all}>; rel="next"` };
+}
+
+/** A device as the answers of the cloud show it. Times are ISO 8601. */
+interface DeviceView extends Pick<Device, 'id' | 'name' | 'state' | 'destinations'>, DeviceStatus {
+  readonly since: string | null;
+  readonly lastHeartbeat: string | null;
+}
+
+type Value = string | number | null;
+
+const COLUMNS: readonly (readonly [name: string, of: (device: DeviceView) => Value | undefined])[] = [
+  ['id', ({ id }) => id],
+  ['state', ({ state }) => state],
+  ['since', ({ since }) => since],
+  ['lastHeartbeat', ({ lastHeartbeat }) => lastHeartbeat],
+  ['version', ({ version }) => version],
+  ['queued', ({ queue }) => queue?.queued],
+  ['deferred', ({ queue }) => queue?.deferred],
+  ['failed', ({ queue }) => queue?.failed],
+  ['relay', ({ relay }) => relay],
+  ['link', ({ link }) => link],
+  ['destinations', ({ destinations }) => destinations],
+  ['name', ({ name }) => name],
+];
+
+/** A list as CSV (RFC 4180), for a spreadsheet: the names of the columns, then a line for each device, each with its end. */
+function csvOf(devices: readonly DeviceView[]): string[] {
+  return [
+    lineOf(COLUMNS.map(([name]) => name)),
+    ...devices.map((device) => lineOf(COLUMNS.map(([, of]) => of(device)))),
+  ];
+}
+
+function lineOf(values: readonly (Value | undefined)[]): string {
+  return `${values.map((value) => cellOf(value ?? '')).join(',')}\r\n`;
+}
+
+function cellOf(value: string | number): string {
+  if (typeof value === 'number') return String(value);
+  // A spreadsheet takes such a text for a formula, and devices choose their texts.
+  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -1,17 +1,175 @@
 /**
- * Takes the messages of devices: a 2xx of the cloud promises as much as a 202 of a device.
+ * The outbox of messages to people: the cloud's own notifications, and the messages of devices. Delivery sends them from the
+ * cloud's store. A 2xx of the cloud promises as much as a 202 of a device.
+ *
+ * It has three parts, so that none fills the room of another while a relay or a provider is down: the cloud's own mails, its
+ * own SMS, calls and push messages, and the messages of devices. A device has a share of the last part.
  */
-import { FieldpostError, wordsOf } from '../base/errors.js';
-import type { JsonObject } from '../base/json.js';
-import { FLEET_DEVICES_MAX, HOUR_MS, IDEMPOTENCY_KEY_CHARS_MAX } from '../base/limits.js';
+import { createHash } from 'node:crypto';
+import { type Fault, FieldpostError, wordsOf } from '../base/errors.js';
+import { type JsonObject, shapeOf } from '../base/json.js';
+import type { Lang } from '../base/langs.js';
+import { DAY_MS, HOUR_MS, IDEMPOTENCY_KEY_CHARS_MAX } from '../base/limits.js';
 import { Recent } from '../base/recent.js';
+import { counted } from '../base/sizes.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
-import type { ShortDraft } from '../mail/message/message.js';
-import { messageKey } from './accepted.js';
-import { parseMessage } from './drafts.js';
+import { invalidMessage, parseShortMessage } from '../mail/message/draft.js';
+import type { Draft, ShortContent, ShortDraft } from '../mail/message/message.js';
+import type { Accepted, KeyedContent, Store } from '../mail/store/store.js';
+import { FLEET_DEVICES_MAX } from './devices.js';
 import type { FleetStore } from './fleet-store.js';
-import { hashOf } from './hash.js';
+
+/** Idempotency-Keys that the cloud remembers, and for how long. */
+export const CLOUD_KEYS_MAX = 100_000;
+export const CLOUD_KEYS_AGE_MS = 7 * DAY_MS;
+/** The parts of the outbox, of FIELDPOST_MAX_QUEUE. */
+const SHARES = { mail: 1 / 2, short: 1 / 4, devices: 1 / 4 } as const;
+/** The part of the outbox, and of FLEET_MESSAGES_MAX, that messages of one device may take. */
+export const OUTBOX_DEVICE_SHARE = 1 / 100;
+/** What messages of one device may take also of a small outbox. */
+const DEVICE_MIN = 10;
+
+type Part = keyof typeof SHARES;
+
+interface AcceptedOptions {
+  readonly store: Pick<
+    Store,
+    'accept' | 'recall' | 'keys' | 'queued' | 'deferred' | 'whenFinal' | 'room' | 'storage'
+  >;
+  readonly maxQueue: number;
+  /** False: no relay is configured. */
+  readonly takesMail: boolean;
+  /** False: no webhook is configured for SMS, phone and push messages. */
+  readonly takesShort: boolean;
+  /** Tells delivery that there is something to send. */
+  readonly nudge: () => void;
+}
+
+const WORDS = { mail: 'mails', short: 'SMS, calls and pushes', devices: 'messages of devices' } as const;
+
+/** The store's key of a device's message. */
+export function messageKey(device: string, id: string): string {
+  return `message ${device} ${id}`;
+}
+
+/** The device of that key; null: the message is a notification of the cloud. */
+function deviceOf(key: string): string | null {
+  return /^message (\S+) /.exec(key)?.[1] ?? null;
+}
+
+/** Accepts within the shares. */
+export class AcceptedMessages {
+  readonly #options: AcceptedOptions;
+  /** Messages accepted since the start, by kind. */
+  readonly totals = { notification: 0, message: 0 };
+  /** How many wait in each part. */
+  readonly waiting: Record<Part, number> = { mail: 0, short: 0, devices: 0 };
+  readonly #ofDevice = new Map<string, number>();
+
+  /** Counts what waits already. */
+  constructor(options: AcceptedOptions) {
+    this.#options = options;
+    const { store } = options;
+    const devices = new Map([...store.keys].map(([key, { ids }]) => [ids[0], deviceOf(key)]));
+    for (const { id, type, extras } of [...store.queued(), ...store.deferred()]) {
+      const device = devices.get(id) ?? null;
+      // It may wait for longer than its key is remembered. Only the cloud's own are urgent.
+      const isOfDevice = device !== null || !(devices.has(id) || extras?.urgent);
+      this.#endsWith(id, this.#enter(partOf(type, isOfDevice), device));
+    }
+  }
+
+  /**
+   * Accepts a message once for its key. Rejects with queue-full beyond a share, with what `admit` throws about a new
+   * message, and as Store.accept does.
+   */
+  async accept(draft: Draft, keyed: KeyedContent, admit?: () => void): Promise<Accepted> {
+    const device = deviceOf(keyed.key);
+    // The cloud's own go first, and have the room that the store keeps for urgent messages.
+    const drafts = [device === null ? { ...draft, urgent: true as const } : draft];
+    // It has its room already, perhaps in a part that is full now.
+    if (this.#options.store.recall(keyed.key) !== null)
+      return await this.#options.store.accept(drafts, keyed);
+    const part = partOf(draft.type, device !== null);
+    this.#check(part, device);
+    admit?.();
+    const leave = this.#enter(part, device);
+    let answer: Accepted | null = null;
+    try {
+      answer = await this.#options.store.accept(drafts, keyed);
+    } finally {
+      if (answer === null || answer.replayed) leave();
+    }
+    if (!answer.replayed) {
+      this.#endsWith(answer.ids[0] as string, leave);
+      this.totals[device === null ? 'notification' : 'message']++;
+    }
+    this.#options.nudge();
+    return answer;
+  }
+
+  /** Why some notification of 1 KiB does not fit, as a sentence; null: all fit. */
+  get fullness(): string | null {
+    const full = this.#ownParts.find((part) => this.#isFull(part));
+    return full === undefined ? this.#options.store.room().urgentReason : this.#fullnessOf(full);
+  }
+
+  /** False: it refuses every notification. */
+  get mayTakeMore(): boolean {
+    const { store } = this.#options;
+    const isOpen = store.storage().state === 'ok' && store.room().urgentReason === null;
+    return isOpen && this.#ownParts.some((part) => !this.#isFull(part));
+  }
+
+  /** The parts that notifications go to. */
+  get #ownParts(): Part[] {
+    const { takesMail, takesShort } = this.#options;
+    return [...(takesMail ? (['mail'] as const) : []), ...(takesShort ? (['short'] as const) : [])];
+  }
+
+  #fullnessOf(part: Part): string {
+    return `the outbox has no more room for ${WORDS[part]}: ${counted(this.waiting[part], 'message')} wait`;
+  }
+
+  #isFull(part: Part): boolean {
+    return this.waiting[part] >= Math.max(1, Math.floor(this.#options.maxQueue * SHARES[part]));
+  }
+
+  #check(part: Part, device: string | null): void {
+    const own = this.#ofDevice.get(device ?? '') ?? 0;
+    const share = Math.floor(this.#options.maxQueue * OUTBOX_DEVICE_SHARE);
+    if (own >= Math.max(DEVICE_MIN, share)) throw deviceFull();
+    if (this.#isFull(part)) throw new FieldpostError('queue-full', this.#fullnessOf(part));
+  }
+
+  /** Counts a message as waiting, until the given function is called. */
+  #enter(part: Part, device: string | null): () => void {
+    const add = (by: 1 | -1) => {
+      this.waiting[part] += by;
+      if (device === null) return;
+      const count = (this.#ofDevice.get(device) ?? 0) + by;
+      if (count > 0) this.#ofDevice.set(device, count);
+      else this.#ofDevice.delete(device);
+    };
+    add(1);
+    return () => add(-1);
+  }
+
+  #endsWith(id: string, leave: () => void): void {
+    void this.#options.store.whenFinal(id).then(leave);
+  }
+}
+
+function partOf(type: Draft['type'], isOfDevice: boolean): Part {
+  if (type === 1) return 'mail';
+  return isOfDevice ? 'devices' : 'short';
+}
+
+/** A device's share is used up, in an outbox or in etcd. */
+export function deviceFull(): FieldpostError {
+  return new FieldpostError('queue-full', 'as many messages of this device wait as the cloud takes');
+}
 
 interface OutboxOptions {
   readonly takeMessage: FleetStore['takeMessage'];
@@ -102,4 +260,41 @@ export class Outbox {
     this.#hours.set(device, hour);
     return hour;
   }
+}
+
+/**
+ * `device`: the device that sent the message, or that the notification is about; a digest has none. The webhook can use it
+ * to resolve the destination OWNER of a push message. `lang`: the language of a notification, for a service that reads it
+ * aloud.
+ */
+export type DeviceContent = ShortContent & { readonly device?: string; readonly lang?: Lang };
+
+/** The message in a device's request. Throws invalid with all faults. */
+export function parseMessage(body: JsonObject, device: string): ShortDraft {
+  const faults: Fault[] = [];
+  const report = (field: string, detail: string) => faults.push({ pointer: `/${field}`, detail });
+  const { type } = body;
+  const isShort = type === 2 || type === 3 || type === 4;
+  if (!isShort)
+    report('type', 'must be the integer 2 (SMS), 3 (phone) or 4 (push); email goes through a relay');
+  const draft = parseShortMessage(isShort ? type : 4, body, report);
+  if (faults.length > 0) throw invalidMessage(faults);
+  const content: DeviceContent = { ...draft.content, device };
+  return { ...draft, content };
+}
+
+const isWritten = shapeOf({
+  type: (value) => value === 2 || value === 3 || value === 4,
+  destination: '',
+  content: { message: '' },
+  attachments: (value) => Array.isArray(value) && value.length === 0,
+  ignored: [''],
+});
+
+/** True for a draft of parseMessage, as a store has written it. */
+export const isShortDraft = (value: unknown): value is ShortDraft => isWritten(value);
+
+/** SHA-256 in hex: equal if and only if the parts are. */
+export function hashOf(...parts: readonly unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }

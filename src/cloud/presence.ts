@@ -1,12 +1,28 @@
 /**
- * Decides whether a device is online, after each heartbeat and after silence. Moments are milliseconds of one monotonic
- * clock.
+ * Whether a device is online, and what it says of itself. Pure. Moments are milliseconds of one monotonic clock.
  *
  * When an offline device returns, people are told at once. The next outage needs a whole delay of silence again. So
  * people get at most one "silent" and one "back" within a delay. Each outage doubles the silence that the next one
  * needs, up to DAMPED_DELAYS delays. After STEADY_DELAYS steady delays it is one delay again.
+ *
+ *   from      on                                        to        people are told
+ *   online    silence of a delay, times the damping     offline   silent
+ *   online    the same after `stopping`, or of the      offline   stopped
+ *             longer delay for stops
+ *   online    any silence after `moved`                 online
+ *   offline   `running` or `stopping`                   online    back
+ *   offline   `moved`                                   online
+ *
+ * Devices may be of any version and any maker, so nothing in a status makes a heartbeat invalid: what cannot be used is
+ * ignored.
  */
+import { isJsonObject, type JsonObject } from '../base/json.js';
 import { MINUTE_MS } from '../base/limits.js';
+import { oneLine } from '../base/text.js';
+import { isRelayDown, LINK_STATES, RELAY_STATES } from '../base/views.js';
+
+/** After the cloud itself was down, devices have this long to retry: it is the longest pause of their links. */
+export const CLOUD_GRACE_MS = 5 * MINUTE_MS;
 
 /** What a heartbeat may say of the device. `moved`: it goes to another cloud, so people are not told. */
 export const SAID = ['running', 'stopping', 'moved'] as const;
@@ -109,4 +125,108 @@ function delayOf({ everyMs }: Pick<Presence, 'everyMs'>, { delayMs }: Delays): n
 /** The presence after the watch was not running. Silence counts only from `graceMs` after `nowMs` on. */
 export function afterAbsence(before: Presence, nowMs: number, graceMs: number): Presence {
   return { ...before, heardMs: Math.max(before.heardMs, nowMs + graceMs) };
+}
+
+/** How many messages of a device wait, and how many have failed. */
+export interface QueueDepth {
+  readonly queued: number;
+  readonly deferred: number;
+  readonly failed: number;
+}
+
+/** The last report of a device; null: it does not report this. */
+export interface DeviceStatus {
+  readonly version: string | null;
+  readonly queue: QueueDepth | null;
+  /** The state of its relays: one of RELAY_STATES, or a word that this version does not know. */
+  readonly relay: string | null;
+  /** The state of its link before that heartbeat: one of LINK_STATES, or a word that this version does not know. */
+  readonly link: string | null;
+}
+
+const VERSION_CHARS_MAX = 40;
+const WORD_CHARS_MAX = 20;
+
+/** A device that has reported nothing. */
+export const NO_STATUS: DeviceStatus = { version: null, queue: null, relay: null, link: null };
+/** Shared by all devices whose queue is empty, which are most: memory holds the status of each device. */
+const EMPTY: QueueDepth = { queued: 0, deferred: 0, failed: 0 };
+const WORDS: readonly string[] = [...RELAY_STATES, ...LINK_STATES];
+
+/** The status in the body of a heartbeat, or in a file. */
+export function statusOf({ version, queue, relay, link }: JsonObject): DeviceStatus {
+  return {
+    version: textOf(version, VERSION_CHARS_MAX),
+    queue: depthOf(queue),
+    relay: wordOf(relay),
+    link: wordOf(link),
+  };
+}
+
+/** `now`; or `before`, which is in memory already, if it says the same. */
+export function keptStatus(before: DeviceStatus, now: DeviceStatus): DeviceStatus {
+  const [a, b] = [before.queue, now.queue];
+  const sameQueue =
+    a === b ||
+    (a !== null && b !== null && a.queued === b.queued && a.deferred === b.deferred && a.failed === b.failed);
+  const sameTexts = before.version === now.version && before.relay === now.relay && before.link === now.link;
+  return sameQueue && sameTexts ? before : now;
+}
+
+/** True if a person should look after the device: its relay is failing or refusing, or messages have failed. */
+export function needsHelp({ relay, queue }: DeviceStatus): boolean {
+  return isRelayDown(relay) || (queue !== null && queue.failed > 0);
+}
+
+function textOf(value: unknown, charsMax: number): string | null {
+  if (typeof value !== 'string' || value.length > charsMax) return null;
+  return oneLine(value) || null;
+}
+
+function wordOf(value: unknown): string | null {
+  // One text for all devices.
+  return WORDS.find((word) => word === value) ?? textOf(value, WORD_CHARS_MAX);
+}
+
+function depthOf(value: unknown): QueueDepth | null {
+  if (!isJsonObject(value)) return null;
+  const { queued, deferred, failed } = value;
+  if (!isCount(queued) || !isCount(deferred) || !isCount(failed)) return null;
+  return queued + deferred + failed === 0 ? EMPTY : { queued, deferred, failed };
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** A device, as the watch shows it. */
+export interface Sighting {
+  readonly id: string;
+  readonly state: 'online' | 'offline' | 'moved';
+  /** Wall time of its last heartbeat; null: not known. */
+  readonly heardMs: number | null;
+  /** Wall time since which it is in this state; if it is offline, of its last heartbeat. Null: not known. */
+  readonly sinceMs: number | null;
+  readonly status: DeviceStatus;
+}
+
+/** The content of a heartbeat. */
+export interface Report extends Pick<Presence, 'said' | 'everyMs' | 'sent'> {
+  /** Left out: the device reports nothing of itself. */
+  readonly status?: DeviceStatus;
+}
+
+/** What a watch knows of a device. Wall times are null if they are not known. */
+interface Known {
+  readonly presence: Presence;
+  readonly heardMs: number | null;
+  /** Since when it is in its state; of one that is offline it does not count. */
+  readonly sinceMs: number | null;
+  readonly status: DeviceStatus;
+}
+
+/** The device of that id. */
+export function sightingOf(id: string, { presence, heardMs, sinceMs, status }: Known): Sighting {
+  const state = presence.said === 'moved' ? 'moved' : presence.state;
+  return { id, state, heardMs, sinceMs: state === 'offline' ? heardMs : sinceMs, status };
 }

@@ -2,7 +2,6 @@
  * Sends SMS, phone calls and push messages by posting each to a webhook. The service behind the webhook passes them to
  * a provider. Each try is one HTTP request. Delivery decides when to retry.
  */
-
 import { REFUSALS, retryAfterMsOf } from '../base/http/answer.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_CALL_TIMEOUT_MS } from '../base/limits.js';
 import { CloudError } from '../base/retry/call-error.js';

@@ -1,6 +1,6 @@
 /** Which batch is told next: one after the other for each device, and a closed one only as a whole. */
 import t from 'tap';
-import { Batches, type PendingNews } from '../../src/cloud/batches.js';
+import { Batches, type PendingNews } from '../../src/cloud/files/watch.js';
 
 const pending = (id: string, batch: string, isKept = true): PendingNews => ({
   news: { id, kind: 'silent', sinceMs: null },

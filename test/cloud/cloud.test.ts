@@ -1,9 +1,9 @@
 /** The reference cloud over HTTP, beyond the contract (conformance.test.ts): documents, keys, heartbeats, power cuts. */
 import t from 'tap';
-import { CLOUD_ANSWER_BYTES_MAX, CLOUD_BODY_BYTES_MAX, MIB, SECOND_MS } from '../../src/base/limits.js';
-import { aboutOf } from '../../src/cloud/document.js';
-import { Documents } from '../../src/cloud/documents.js';
-import { People } from '../../src/cloud/people.js';
+import { CLOUD_ANSWER_BYTES_MAX, MIB, SECOND_MS } from '../../src/base/limits.js';
+import { CLOUD_BODY_BYTES_MAX } from '../../src/cloud/calls.js';
+import { aboutOf, People } from '../../src/cloud/document.js';
+import { Documents } from '../../src/cloud/files/documents.js';
 import { writeSealed } from '../../src/mail/store/sealed.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { DESTINATIONS, DEVICE, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';

@@ -1,10 +1,8 @@
 /** The limit on devices, and lists of them: filters, pages, counts. */
 import t from 'tap';
-import { CLOUD_DEVICES_MAX } from '../../src/base/limits.js';
-import { compareIds, type DeviceQuery, Lowest } from '../../src/cloud/device-list.js';
-import { Devices } from '../../src/cloud/devices.js';
-import type { Sighting } from '../../src/cloud/fleet-store.js';
-import { NO_STATUS } from '../../src/cloud/status.js';
+import { CLOUD_DEVICES_MAX, compareIds, type DeviceQuery, Devices, Lowest } from '../../src/cloud/devices.js';
+import type { Sighting } from '../../src/cloud/presence.js';
+import { NO_STATUS } from '../../src/cloud/presence.js';
 import { FakeClock } from '../support/clock.js';
 import { keptLog } from '../support/system.js';
 

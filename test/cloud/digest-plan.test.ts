@@ -1,6 +1,6 @@
 /** What a person is told at the end of a batch: every history of three news of a device, and the number for a digest. */
 import t from 'tap';
-import { type PlannedNews, planFor } from '../../src/cloud/digest-plan.js';
+import { type PlannedNews, planFor } from '../../src/cloud/telling.js';
 import type { Happening } from '../../src/cloud/texts/texts.js';
 
 function one(device: string, kind: Happening['kind'], isTold = false): PlannedNews {

@@ -8,8 +8,9 @@
  */
 // A process of its own: it takes long.
 import t from 'tap';
-import { CLOUD_GRACE_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { FLEET_STALE_MS } from '../../src/cloud/etcd/layout.js';
+import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
 import { type Call, DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { pick, testSeed } from '../support/random.js';
 

@@ -2,10 +2,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import { digest } from '../../src/base/http/bearer.js';
-import { CLOUD_GRACE_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { EtcdError, type WatchListener } from '../../src/cloud/etcd/etcd.js';
 import { FLEET_HISTORY_MS } from '../../src/cloud/etcd/fleet.js';
 import { FLEET_RETRY_MS, Mirror } from '../../src/cloud/etcd/mirror.js';
+import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
 import { FakeClock } from '../support/clock.js';
 import { FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';

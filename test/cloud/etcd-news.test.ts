@@ -1,15 +1,12 @@
 /** The way of news and messages from etcd into an outbox: what is closed, refused, handed over, and told twice or not. */
 import t from 'tap';
-import {
-  DIGEST_WINDOW_MS,
-  FLEET_MESSAGES_MAX,
-  MINUTE_MS,
-  OUTBOX_DEVICE_SHARE,
-  SECOND_MS,
-} from '../../src/base/limits.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { EtcdError } from '../../src/cloud/etcd/etcd.js';
 import { TELLER } from '../../src/cloud/etcd/layout.js';
-import type { NewsBatch } from '../../src/cloud/news.js';
+import { FLEET_MESSAGES_MAX } from '../../src/cloud/etcd/messages.js';
+import type { NewsBatch } from '../../src/cloud/fleet-store.js';
+import { DIGEST_WINDOW_MS } from '../../src/cloud/fleet-store.js';
+import { OUTBOX_DEVICE_SHARE } from '../../src/cloud/outbox.js';
 import { settled } from '../support/clock.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';

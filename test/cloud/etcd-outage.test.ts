@@ -1,8 +1,9 @@
 /** Outages: of etcd as a whole, of one instance, and of the time in which a process does not run. */
 import t from 'tap';
-import { CLOUD_GRACE_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { ETCD_TIMEOUT_MS } from '../../src/cloud/etcd/etcd.js';
 import { bucketOf, FLEET_STALE_MS, FLEET_TICK_MS } from '../../src/cloud/etcd/layout.js';
+import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
 

@@ -1,8 +1,9 @@
 /** The watch of several instances over one etcd: who is told what, and when roles move. */
 import t from 'tap';
-import { CLOUD_GRACE_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { EtcdError } from '../../src/cloud/etcd/etcd.js';
 import { bucketOf } from '../../src/cloud/etcd/layout.js';
+import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
 

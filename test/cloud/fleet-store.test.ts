@@ -1,8 +1,8 @@
 /** Both stores of the cloud's state behave alike. */
 import t from 'tap';
+import { People } from '../../src/cloud/document.js';
 import { openEtcdFleet } from '../../src/cloud/etcd/fleet.js';
-import { openFileFleet } from '../../src/cloud/file-fleet.js';
-import { People } from '../../src/cloud/people.js';
+import { openFileFleet } from '../../src/cloud/files/fleet.js';
 import { FakeEtcd } from '../support/fake-etcd.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom } from '../support/random.js';

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { replace } from '../../src/base/durable-file.js';
 import { digest } from '../../src/base/http/bearer.js';
-import { FileKeys } from '../../src/cloud/keys.js';
+import { FileKeys } from '../../src/cloud/files/keys.js';
 import { writeSealed } from '../../src/mail/store/sealed.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { drawn } from '../support/system.js';

@@ -1,7 +1,7 @@
 /** The room of the cloud's outbox: shares of devices and of notifications, and the SMS and calls of an hour. */
 import t from 'tap';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import { AcceptedMessages } from '../../src/cloud/accepted.js';
+import { AcceptedMessages } from '../../src/cloud/outbox.js';
 import type { SendShort } from '../../src/mail/message/message.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { until } from '../support/delivery.js';

@@ -1,7 +1,6 @@
 /** How many devices' documents name a person. */
 import t from 'tap';
-import { peopleOf } from '../../src/cloud/document.js';
-import { People } from '../../src/cloud/people.js';
+import { People, peopleOf } from '../../src/cloud/document.js';
 import { JAN } from '../support/reference-cloud.js';
 
 t.test('a person counts once for each device whose present document has them', async (t) => {

@@ -4,11 +4,12 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
-import { CLOUD_GRACE_MS, DIGEST_WINDOW_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import { peopleOf } from '../../src/cloud/document.js';
-import { People } from '../../src/cloud/people.js';
-import { Teller } from '../../src/cloud/teller.js';
-import { Watch } from '../../src/cloud/watch.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { People, peopleOf } from '../../src/cloud/document.js';
+import { Watch } from '../../src/cloud/files/watch.js';
+import { DIGEST_WINDOW_MS } from '../../src/cloud/fleet-store.js';
+import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
+import { Teller } from '../../src/cloud/telling.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';

@@ -1,6 +1,6 @@
 /** What a device says of itself, and what of it is ignored. */
 import t from 'tap';
-import { type DeviceStatus, keptStatus, NO_STATUS, needsHelp, statusOf } from '../../src/cloud/status.js';
+import { type DeviceStatus, keptStatus, NO_STATUS, needsHelp, statusOf } from '../../src/cloud/presence.js';
 
 const QUEUE = { queued: 3, deferred: 2, failed: 1 };
 const FULL = { version: '1.2.3', queue: QUEUE, relay: 'failing', link: 'unsteady' };

@@ -1,18 +1,11 @@
 /** Presence and its notifications, also with the process killed at every write. Random histories: test/simulation. */
 import t from 'tap';
-import {
-  CLOUD_GRACE_MS,
-  DIGEST_WINDOW_MS,
-  HOUR_MS,
-  MINUTE_MS,
-  PRESENCE_WRITE_MS,
-  SECOND_MS,
-} from '../../src/base/limits.js';
-import type { Sighting } from '../../src/cloud/fleet-store.js';
-import type { Said, Sent } from '../../src/cloud/presence.js';
-import { type DeviceStatus, NO_STATUS } from '../../src/cloud/status.js';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { PRESENCE_WRITE_MS, Watch } from '../../src/cloud/files/watch.js';
+import { DIGEST_WINDOW_MS } from '../../src/cloud/fleet-store.js';
+import type { Said, Sent, Sighting } from '../../src/cloud/presence.js';
+import { CLOUD_GRACE_MS, type DeviceStatus, NO_STATUS } from '../../src/cloud/presence.js';
 import type { Happening } from '../../src/cloud/texts/texts.js';
-import { Watch } from '../../src/cloud/watch.js';
 import { readSealed, writeSealed } from '../../src/mail/store/sealed.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';

@@ -8,7 +8,7 @@ import { PROBLEMS } from '../../src/base/http/problem.js';
 import { LANGS } from '../../src/base/langs.js';
 import * as limits from '../../src/base/limits.js';
 import { LINK_STATES, RELAY_STATES, STATUSES, STORAGE_STATES } from '../../src/base/views.js';
-import { DEVICE_STATES } from '../../src/cloud/device-list.js';
+import { CLOUD_DEVICES_MAX, DEVICE_STATES } from '../../src/cloud/devices.js';
 import { SAID } from '../../src/cloud/presence.js';
 import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
 import { ROUTES } from '../../src/device/api/routes.js';
@@ -69,8 +69,8 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'listDevices attention default': false,
     'listDevices order enum': ['id', 'attention'],
     'listDevices order default': 'id',
-    'listDevices limit maximum': limits.CLOUD_LIST_MAX,
-    'listDevices limit default': limits.CLOUD_LIST_MAX,
+    'listDevices limit maximum': CLOUD_DEVICES_MAX,
+    'listDevices limit default': CLOUD_DEVICES_MAX,
     'listDevices format enum': ['json', 'csv'],
     'DeviceId pattern': '^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$',
     'Heartbeat state enum': SAID,

@@ -8,12 +8,12 @@
  *   await world.clock.advance(MINUTE_MS);
  */
 
-import { CLOUD_GRACE_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { Clock, Timer } from '../../src/base/system/clock.js';
+import { People } from '../../src/cloud/document.js';
 import { openEtcdFleet } from '../../src/cloud/etcd/fleet.js';
-import type { FleetStore } from '../../src/cloud/fleet-store.js';
-import type { NewsBatch, Telling } from '../../src/cloud/news.js';
-import { People } from '../../src/cloud/people.js';
+import type { FleetStore, NewsBatch, Telling } from '../../src/cloud/fleet-store.js';
+import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
 import { FakeClock } from './clock.js';
 import { FakeEtcd } from './fake-etcd.js';
 import { seededRandom } from './random.js';

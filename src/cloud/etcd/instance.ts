@@ -6,9 +6,10 @@
  * instance alone, if the ticks of others went on, or etcd as a whole. After an outage of etcd silence does not count for a
  * time of grace.
  */
-import { CLOUD_GRACE_MS, SECOND_MS } from '../../base/limits.js';
+import { SECOND_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import type { Log } from '../../base/system/log.js';
+import { CLOUD_GRACE_MS } from '../presence.js';
 import { type Compare, type Etcd, EtcdError } from './etcd.js';
 import { FLEET_STALE_MS, FLEET_TICK_MS, ownerKey, ROLES, rightfulOwner } from './layout.js';
 import type { FleetParts, Shelf } from './mirror.js';

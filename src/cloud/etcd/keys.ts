@@ -3,7 +3,7 @@
  */
 import { FieldpostError } from '../../base/errors.js';
 import type { DeviceKeys } from '../fleet-store.js';
-import { drawKey, type KeyPair, keyOf, readKeys, withMade, writtenKeys } from '../key-pair.js';
+import { drawKey, type KeyPair, keyOf, readKeys, withMade, writtenKeys } from '../keys.js';
 import { EtcdError } from './etcd.js';
 import { objectIn } from './layout.js';
 import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';

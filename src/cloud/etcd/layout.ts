@@ -22,9 +22,7 @@
 import { crc32 } from '../../base/crc.js';
 import { isJsonObject, type JsonObject } from '../../base/json.js';
 import { SECOND_MS } from '../../base/limits.js';
-import type { Report } from '../fleet-store.js';
-import { SAID, type Said } from '../presence.js';
-import { statusOf } from '../status.js';
+import { type Report, SAID, type Said, statusOf } from '../presence.js';
 
 /** An instance renews its lease at each tick. */
 export const FLEET_TICK_MS = 2 * SECOND_MS;

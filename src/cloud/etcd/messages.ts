@@ -5,20 +5,16 @@
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../base/errors.js';
 import { shapeOf } from '../../base/json.js';
-import {
-  CLOUD_KEYS_AGE_MS,
-  DAY_MS,
-  FLEET_MESSAGES_MAX,
-  OUTBOX_DEVICE_SHARE,
-  SECOND_MS,
-} from '../../base/limits.js';
+import { DAY_MS, SECOND_MS } from '../../base/limits.js';
 import type { ShortDraft } from '../../mail/message/message.js';
 import type { KeyedContent } from '../../mail/store/store.js';
-import { deviceFull } from '../accepted.js';
-import { isShortDraft } from '../drafts.js';
+import { CLOUD_KEYS_AGE_MS, deviceFull, isShortDraft, OUTBOX_DEVICE_SHARE } from '../outbox.js';
 import { EtcdError } from './etcd.js';
 import { objectIn } from './layout.js';
 import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
+
+/** Messages of devices that no instance has accepted for delivery yet. */
+export const FLEET_MESSAGES_MAX = 10_000;
 
 /** A message that no instance has accepted yet. */
 export interface WaitingMessage {

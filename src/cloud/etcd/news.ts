@@ -7,9 +7,14 @@
  * digest about some of them would count as told to the others, too.
  */
 import { wordsOf } from '../../base/errors.js';
-import { DIGEST_WINDOW_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
-import { type DeviceNews, isHappening, type NewsBatch, type Telling } from '../news.js';
+import {
+  type DeviceNews,
+  DIGEST_WINDOW_MS,
+  isHappening,
+  type NewsBatch,
+  type Telling,
+} from '../fleet-store.js';
 import { EtcdError, type Op } from './etcd.js';
 import { FLEET_TICK_MS, objectIn, ownerKey, TELLER } from './layout.js';
 import { deviceOf, type WaitingMessage } from './messages.js';

@@ -2,17 +2,19 @@
  * The destinations documents of all devices, each in a file of its own: `documents/<device id>.json`.
  */
 import { join } from 'node:path';
-import { busyOf, FieldpostError, wordsOf } from '../base/errors.js';
-import { type Conditions, checkPrecondition, etagOf } from '../base/http/etag.js';
-import { isJsonObject } from '../base/json.js';
-import { CLOUD_DOCUMENTS_CHARS_MAX } from '../base/limits.js';
-import type { Disk } from '../base/system/disk.js';
-import type { Log, LogFields } from '../base/system/log.js';
-import { Turns } from '../base/turns.js';
-import { readSealed, writeSealed } from '../mail/store/sealed.js';
-import { type Document, isDocument, nameOf, parseDocument, peopleOf } from './document.js';
-import type { AboutDocument, FleetDocuments, StoredDocument } from './fleet-store.js';
-import type { People } from './people.js';
+import { busyOf, FieldpostError, wordsOf } from '../../base/errors.js';
+import { type Conditions, checkPrecondition, etagOf } from '../../base/http/etag.js';
+import { isJsonObject } from '../../base/json.js';
+import { MIB } from '../../base/limits.js';
+import type { Disk } from '../../base/system/disk.js';
+import type { Log, LogFields } from '../../base/system/log.js';
+import { Turns } from '../../base/turns.js';
+import { readSealed, writeSealed } from '../../mail/store/sealed.js';
+import { type Document, isDocument, nameOf, type People, parseDocument, peopleOf } from '../document.js';
+import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
+
+/** All documents together: they are kept in memory. */
+const CHARS_MAX = 64 * MIB;
 
 /** A document in memory. */
 interface Held extends StoredDocument, Pick<AboutDocument, 'name'> {
@@ -107,7 +109,7 @@ export class Documents implements FleetDocuments {
     checkPrecondition(conditions, replaced?.etag ?? null, true);
     const kept: Kept = { revision: (replaced?.revision ?? 0) + 1, document };
     const stored = read(kept);
-    if (this.#chars - (replaced?.text.length ?? 0) + stored.text.length > CLOUD_DOCUMENTS_CHARS_MAX) {
+    if (this.#chars - (replaced?.text.length ?? 0) + stored.text.length > CHARS_MAX) {
       throw new FieldpostError('storage-full', 'The documents of all devices together would be too large');
     }
     await orStorageFailed('stored', () => writeSealed(this.#disk, this.#pathOf(id), kept));

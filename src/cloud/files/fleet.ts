@@ -2,12 +2,12 @@
  * The cloud's state in files of one machine, below `cloud/` in the state directory.
  */
 import { dirname, join } from 'node:path';
-import type { Disk } from '../base/system/disk.js';
-import type { ShortDraft } from '../mail/message/message.js';
-import { syncAbove } from '../mail/store/disk-error.js';
-import type { Accepted, KeyedContent } from '../mail/store/store.js';
+import type { Disk } from '../../base/system/disk.js';
+import type { ShortDraft } from '../../mail/message/message.js';
+import { syncAbove } from '../../mail/store/disk-error.js';
+import type { Accepted, KeyedContent } from '../../mail/store/store.js';
+import type { FleetOptions, FleetStore } from '../fleet-store.js';
 import { Documents } from './documents.js';
-import type { FleetOptions, FleetStore } from './fleet-store.js';
 import { FileKeys } from './keys.js';
 import { Watch } from './watch.js';
 

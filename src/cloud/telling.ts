@@ -2,20 +2,17 @@
  * Tells people news: accepts the messages into the cloud's store, from which delivery sends them. A message is accepted once,
  * because its key says what it tells to whom.
  */
-
 import { Recent } from '../base/recent.js';
 import type { Log } from '../base/system/log.js';
 import { type Entry, targetOf } from '../mail/book/destination.js';
-import type { Draft } from '../mail/message/message.js';
+import type { Address } from '../mail/message/address.js';
+import { type Draft, NO_ATTACHMENTS } from '../mail/message/message.js';
 import type { KeyedContent, Store } from '../mail/store/store.js';
-import { planFor } from './digest-plan.js';
-import { aboutOf, entriesOf, personOf } from './document.js';
-import { notificationFor } from './drafts.js';
-import type { FleetDocuments } from './fleet-store.js';
-import { hashOf } from './hash.js';
-import type { DeviceNews, NewsBatch, Telling } from './news.js';
-import type { People } from './people.js';
+import { aboutOf, entriesOf, type People, personOf } from './document.js';
+import type { DeviceNews, FleetDocuments, NewsBatch, Telling } from './fleet-store.js';
+import { type DeviceContent, hashOf } from './outbox.js';
 import { type About, DIGEST_DEVICES, digestOf, type Text, type TextOptions, textOf } from './texts/texts.js';
+import type { Direction } from './texts/words.js';
 
 interface TellerOptions {
   /** The cloud's store, one message at a time. */
@@ -279,4 +276,76 @@ function* chunksOf<T>(items: readonly T[], nameOf: (item: T) => string): Generat
     chunk.set(nameOf(item), item);
   }
   if (chunk.size > 0) yield [...chunk.values()];
+}
+
+/** A notification about `device`; null: a digest. */
+export function notificationFor(entry: Entry, device: string | null, text: Text): Draft {
+  const { type, destination, lang } = entry;
+  const { subject, plain, short, sms } = text;
+  const rest = { attachments: NO_ATTACHMENTS, ignored: [] };
+  if (type === 1) {
+    const content = { subject, plain: plain.replaceAll('\n', '\r\n'), html: '' };
+    return { type, destination: destination as Address, content, ...rest };
+  }
+  const content: DeviceContent = {
+    ...(device !== null && { device }),
+    lang,
+    message: type === 2 ? sms() : short,
+    ...(type === 4 && { title: subject }),
+  };
+  return { type, destination, content, ...rest };
+}
+
+/** One news for one person. */
+export interface PlannedNews {
+  readonly news: DeviceNews;
+  /** True if this person has had a message of its own about it. */
+  readonly isTold: boolean;
+}
+
+/** What one person is told. */
+export interface Plan<T extends PlannedNews> {
+  /** Each in a message of its own. */
+  readonly single: readonly T[];
+  readonly digests: readonly { readonly direction: Direction; readonly news: readonly T[] }[];
+}
+
+/**
+ * The plan for the news of a batch, those of each device in order. A person is told at most the last news of a device, and
+ * only if it differs from what this person knows: who was not told of a silence need not be told that it is over.
+ */
+export function planFor<T extends PlannedNews>(
+  all: readonly T[],
+  hasDigest: (direction: Direction) => boolean,
+): Plan<T> {
+  const byDevice = new Map<string, T[]>();
+  for (const one of all) {
+    const { device } = one.news;
+    const queue = byDevice.get(device);
+    if (queue === undefined) byDevice.set(device, [one]);
+    else queue.push(one);
+  }
+  const needed = [...byDevice.values()].flatMap((queue) => lastNeeded(queue) ?? []);
+  const plan = { single: [] as T[], digests: [] as { direction: Direction; news: T[] }[] };
+  for (const direction of ['offline', 'back'] as const) {
+    const news = needed.filter((one) => directionOf(one.news) === direction);
+    if (news.length === 0 || hasDigest(direction)) continue;
+    if (news.length > DIGEST_DEVICES) plan.digests.push({ direction, news });
+    else plan.single.push(...news);
+  }
+  return plan;
+}
+
+function lastNeeded<T extends PlannedNews>(queue: readonly T[]): T | null {
+  const [first] = queue as [T];
+  const last = queue.at(-1) as T;
+  const told = queue.findLast(({ isTold }) => isTold);
+  // Before the first news the device was in the other state.
+  const isOffline =
+    told === undefined ? directionOf(first.news) === 'back' : directionOf(told.news) === 'offline';
+  return isOffline === (directionOf(last.news) === 'offline') ? null : last;
+}
+
+function directionOf({ kind }: DeviceNews): Direction {
+  return kind === 'back' ? 'back' : 'offline';
 }

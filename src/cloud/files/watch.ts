@@ -3,26 +3,46 @@
  * process is killed.
  *
  * `presence.json` holds the presence of each device, and the news that people have not been told yet. A change is written
- * before it is told, in batches (batches.ts). The outbox ignores news whose id it knows already. A heartbeat alone writes
+ * before it is told, in batches. The outbox ignores news whose id it knows already. A heartbeat alone writes
  * nothing; the moments of the last heartbeats are written every PRESENCE_WRITE_MS.
  */
+
 import { join } from 'node:path';
-import { FieldpostError, wordsOf } from '../base/errors.js';
-import { CLOUD_GRACE_MS, PRESENCE_WRITE_MS, SECOND_MS } from '../base/limits.js';
-import { Alarm } from '../base/retry/alarm.js';
-import type { Clock } from '../base/system/clock.js';
-import type { Disk } from '../base/system/disk.js';
-import type { Log, LogFields } from '../base/system/log.js';
-import { readSealed, writeSealed } from '../mail/store/sealed.js';
-import { Batches, type PendingNews } from './batches.js';
-import type { FleetWatch, Report, Sighting } from './fleet-store.js';
-import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
-import type { NewsBatch, Telling } from './news.js';
-import * as presence from './presence.js';
-import { restored, type Watched, writtenIn, writtenOf } from './presence-file.js';
-import { sightingOf } from './sighting.js';
-import { keptStatus, NO_STATUS } from './status.js';
-import type { Happening } from './texts/texts.js';
+import { FieldpostError, wordsOf } from '../../base/errors.js';
+import { mapOf, shapeOf } from '../../base/json.js';
+import { MINUTE_MS, SECOND_MS } from '../../base/limits.js';
+import { Alarm } from '../../base/retry/alarm.js';
+import { startMsOf } from '../../base/stamp.js';
+import type { Clock } from '../../base/system/clock.js';
+import type { Disk } from '../../base/system/disk.js';
+import type { Log, LogFields } from '../../base/system/log.js';
+import { readSealed, writeSealed } from '../../mail/store/sealed.js';
+import {
+  type DeviceNews,
+  DIGEST_WINDOW_MS,
+  type FleetWatch,
+  isHappening,
+  type News,
+  type NewsBatch,
+  type Telling,
+} from '../fleet-store.js';
+import * as presence from '../presence.js';
+import {
+  afterAbsence,
+  CLOUD_GRACE_MS,
+  type DeviceStatus,
+  firstHeard,
+  keptStatus,
+  NO_STATUS,
+  type Presence,
+  type Report,
+  SAID,
+  type Said,
+  type Sighting,
+  sightingOf,
+  statusOf,
+} from '../presence.js';
+import type { Happening } from '../texts/texts.js';
 
 interface WatchOptions {
   readonly disk: Disk;
@@ -44,6 +64,8 @@ interface Waiting {
 /** Checks for silence within each delay; after a tick AWAY_TICKS late, the process or the machine was not running. */
 const TICKS = 10;
 const AWAY_TICKS = 3;
+/** The times at which devices were last heard are written at most this often. */
+export const PRESENCE_WRITE_MS = 5 * MINUTE_MS;
 /** The most news kept of one device while the outbox refuses them. */
 const NEWS_MAX = 4;
 /** Pause between two writes: changes in between are written together. */
@@ -297,4 +319,192 @@ export class Watch implements FleetWatch {
   #drawId(): string {
     return Buffer.from(this.#options.randomBytes(8)).toString('hex');
   }
+}
+
+/** A device in memory. */
+export interface Watched {
+  presence: Presence;
+  heard: Moment;
+  /** The heartbeat that began this presence, or this absence after a move; null: not known. */
+  since: Moment | null;
+  status: DeviceStatus;
+  /** News that somebody has not been told yet, in order. */
+  news: PendingNews[];
+}
+
+/** A device in the file. */
+export interface WrittenDevice extends Pick<Presence, 'state' | 'said' | 'everyMs'> {
+  readonly heard: Moment;
+  /** Files of earlier versions do not have it. */
+  readonly since?: Moment | null;
+  /** Left out if the device reports nothing of itself, and in files of earlier versions. */
+  readonly status?: DeviceStatus;
+  /** Files of earlier versions do not have the batch. */
+  readonly news: readonly (News & { readonly batch?: string })[];
+}
+
+/** The device for the file. */
+export function writtenOf({ presence, heard, since, status, news }: Watched): WrittenDevice {
+  const { state, said, everyMs } = presence;
+  const more = status === NO_STATUS ? {} : { status };
+  const untold = news.map(({ news, batch }) => ({ ...news, batch }));
+  return { state, said, everyMs, heard, since, ...more, news: untold };
+}
+
+/** The shape of a moment. */
+const MOMENT = { boot: '', bootMs: 1.5, 'wallMs|null': 1.5, confirmed: true };
+const isMoment = shapeOf(MOMENT);
+const isNamed = shapeOf({ id: '', 'batch?': '' });
+const isFile = mapOf({
+  state: (value) => value === 'online' || value === 'offline',
+  said: (value) => SAID.includes(value as Said),
+  everyMs: 1.5,
+  heard: MOMENT,
+  'since?': (value) => value === null || isMoment(value),
+  'status?': {},
+  news: [(one) => isNamed(one) && isHappening(one)],
+});
+
+/** The devices in the file's value; null if it has another shape. */
+export function writtenIn(value: unknown): readonly [id: string, written: WrittenDevice][] | null {
+  return isFile(value) ? Object.entries(value as Record<string, WrittenDevice>) : null;
+}
+
+/** The device from the file. The time until `nowMs` does not count as silence. News without a batch get `oldBatch`. */
+export function restored(written: WrittenDevice, nowMs: number, oldBatch: string): Watched {
+  const { state, said, everyMs, heard, since = null, status = NO_STATUS, news } = written;
+  const fresh = afterAbsence(firstHeard(nowMs), nowMs, CLOUD_GRACE_MS);
+  const pending = news.map(({ batch, ...one }) => ({
+    news: one,
+    batch: batch ?? oldBatch,
+    isKept: batch !== undefined,
+  }));
+  const kept = keptStatus(NO_STATUS, statusOf({ ...status }));
+  return { presence: { ...fresh, state, said, everyMs }, heard, since, status: kept, news: pending };
+}
+
+/** News of one device that somebody has not been told yet. */
+export interface PendingNews {
+  readonly news: News;
+  /** The id of its batch. */
+  readonly batch: string;
+  /** True if it is on the disk, with its batch. */
+  isKept: boolean;
+}
+
+/** A batch to tell now. */
+interface NextBatch extends NewsBatch {
+  readonly isClosed: boolean;
+}
+
+/** Gives each news its batch. Moments are of the boot's clock. */
+export class Batches {
+  readonly #nowMs: () => number;
+  readonly #drawId: () => string;
+  /** The last batch that was opened; batches of an earlier run are closed. */
+  #last: string | null = null;
+  #closesMs = Number.POSITIVE_INFINITY;
+
+  constructor(nowMs: () => number, drawId: () => string) {
+    this.#nowMs = nowMs;
+    this.#drawId = drawId;
+  }
+
+  /** When the last batch closes or closed; Infinity: there was none. */
+  get closesMs(): number {
+    return this.#closesMs;
+  }
+
+  /** The open batch. Opens one if there is none. */
+  current(): string {
+    const nowMs = this.#nowMs();
+    if (this.#last === null || nowMs >= this.#closesMs) {
+      this.#last = this.#drawId();
+      this.#closesMs = nowMs + DIGEST_WINDOW_MS;
+    }
+    return this.#last;
+  }
+
+  /**
+   * A batch with news to offer; null: there is none. The news of one device are told in order: those behind news of an
+   * earlier batch wait. `offered` holds the ids of the news and closed batches that were offered already, and gets those of
+   * this batch.
+   */
+  next(
+    pending: Iterable<readonly [device: string, readonly PendingNews[]]>,
+    offered: Set<string>,
+  ): NextBatch | null {
+    for (const [id, { news, isWhole }] of gathered(pending)) {
+      const isClosed = id !== this.#last || this.#nowMs() >= this.#closesMs;
+      const names = isClosed ? [id] : news.map((one) => one.id);
+      if ((isClosed && !isWhole) || names.every((name) => offered.has(name))) continue;
+      for (const name of names) offered.add(name);
+      return { id, news, isClosed };
+    }
+    return null;
+  }
+}
+
+/** The news of a batch that can be told now. `isWhole`: no other news of the batch must wait. */
+interface Gathered {
+  readonly news: DeviceNews[];
+  isWhole: boolean;
+}
+
+function gathered(
+  pending: Iterable<readonly [device: string, readonly PendingNews[]]>,
+): ReadonlyMap<string, Gathered> {
+  const batches = new Map<string, Gathered>();
+  for (const [device, queue] of pending) {
+    let mustWait = false;
+    for (const { news, batch, isKept } of queue) {
+      const gathering = batches.get(batch) ?? { news: [], isWhole: true };
+      batches.set(batch, gathering);
+      // After a crash news that is not on the disk would be told again under another id.
+      mustWait ||= !isKept || batch !== queue[0]?.batch;
+      if (mustWait) gathering.isWhole = false;
+      else gathering.news.push({ ...news, device });
+    }
+  }
+  return batches;
+}
+
+type Clocks = Pick<Clock, 'wallMs' | 'bootMs' | 'boot' | 'trust'>;
+
+/** A moment, as `presence.json` has it. */
+export interface Moment {
+  readonly boot: string;
+  readonly bootMs: number;
+  /** The wall time; null if the wall clock was known to be wrong. */
+  readonly wallMs: number | null;
+  /** True if the wall clock was confirmed at that moment. */
+  readonly confirmed: boolean;
+}
+
+/** The present moment. */
+export function momentOf(clocks: Clocks): Moment {
+  const trust = clocks.trust();
+  return {
+    boot: clocks.boot,
+    bootMs: clocks.bootMs(),
+    wallMs: trust === 'wrong' ? null : clocks.wallMs(),
+    confirmed: trust === 'confirmed',
+  };
+}
+
+/** The moment in wall time; null if it is not known. */
+export function wallMsOf(moment: Moment, clocks: Clocks): number | null {
+  // Within a boot the present wall clock is used: it may have been set since the moment.
+  if (moment.boot === clocks.boot && clocks.trust() !== 'wrong') return startMsOf(clocks) + moment.bootMs;
+  return moment.wallMs;
+}
+
+/** The time since the moment in ms; null if the machine has booted since and its wall clock was not confirmed twice. */
+export function sinceMs(moment: Moment, clocks: Clocks): number | null {
+  const nowMs = clocks.bootMs();
+  if (moment.boot === clocks.boot) return nowMs - moment.bootMs;
+  if (moment.wallMs === null || !moment.confirmed || clocks.trust() !== 'confirmed') return null;
+  const passedMs = clocks.wallMs() - moment.wallMs;
+  // The moment lies before this boot.
+  return passedMs >= nowMs ? passedMs : null;
 }

@@ -1,0 +1,141 @@
+/**
+ * The keys of devices that the operator makes by a call, in one file: `keys.json`. It has digests of keys, never a key.
+ */
+import { join } from 'node:path';
+import { busyOf, FieldpostError, wordsOf } from '../../base/errors.js';
+import { isJsonObject } from '../../base/json.js';
+import type { Disk } from '../../base/system/disk.js';
+import { readSealed, writeSealed } from '../../mail/store/sealed.js';
+import type { DeviceKeys } from '../fleet-store.js';
+import { drawKey, type KeyPair, keyOf, readKeys, withMade, writtenKeys } from '../keys.js';
+
+/** A change that is not on the disk yet: what becomes of the device's keys. Null: none. */
+interface Change {
+  readonly id: string;
+  readonly apply: (held: KeyPair | null) => KeyPair | null;
+  done(): void;
+  failed(reason: FieldpostError): void;
+}
+
+interface FileKeysOptions {
+  readonly disk: Disk;
+  readonly directory: string;
+  readonly randomBytes: (count: number) => Uint8Array;
+}
+
+/** All keys that were made, in memory and on the disk. */
+export class FileKeys implements DeviceKeys {
+  readonly #options: FileKeysOptions;
+  readonly #path: string;
+  readonly #held = new Map<string, KeyPair>();
+  /** Changes for the next write. */
+  #changes: Change[] = [];
+  #writing: Promise<void> | null = null;
+
+  /**
+   * Reads the keys in `directory`, which must exist. Rejects with storage-damaged, and leaves the file as it is: as an empty
+   * one it would refuse every device, and people would hear that all of them are offline.
+   */
+  static async open(options: FileKeysOptions): Promise<FileKeys> {
+    const keys = new FileKeys(options);
+    const found = await readSealed(options.disk, keys.#path, keysIn, () => refuse(keys.#path));
+    for (const [id, held] of found ?? []) keys.#held.set(id, held);
+    return keys;
+  }
+
+  private constructor(options: FileKeysOptions) {
+    this.#options = options;
+    this.#path = join(options.directory, 'keys.json');
+  }
+
+  /** Resolves when no write is under way. */
+  async stop(): Promise<void> {
+    await this.#writing;
+  }
+
+  get ids(): Iterable<string> {
+    return this.#held.keys();
+  }
+
+  has(id: string): boolean {
+    return this.#held.has(id);
+  }
+
+  opens(id: string, given: Buffer): boolean {
+    const held = this.#held.get(id);
+    const used = held === undefined ? null : keyOf(held, given);
+    if (used === 'next') this.#endEarlier(id, given);
+    return used !== null;
+  }
+
+  async make(id: string): Promise<string> {
+    const { key, made } = drawKey(this.#options.randomBytes);
+    await this.#change(id, (held) => withMade(held, made));
+    return key;
+  }
+
+  async remove(id: string): Promise<void> {
+    // A key may be under way to the disk.
+    if (this.has(id) || this.#writing !== null) await this.#change(id, () => null);
+  }
+
+  /** The device has its new key: the earlier one opens no longer. */
+  #endEarlier(id: string, key: Buffer): void {
+    this.#held.set(id, { key, next: null });
+    // If this cannot be written, a restart knows the earlier key again, until the new one is used.
+    this.#change(id, (held) => held).catch(() => undefined);
+  }
+
+  /** Resolves when the change is on the disk. After storage-failed a restart finds the old keys or the new ones. */
+  #change(id: string, apply: Change['apply']): Promise<void> {
+    return new Promise((done, failed) => {
+      this.#changes.push({ id, apply, done, failed });
+      this.#writing ??= this.#writeAll();
+    });
+  }
+
+  /** Writes until there are no more changes. Those that come during a write are written together. */
+  async #writeAll(): Promise<void> {
+    while (this.#changes.length > 0) {
+      const changes = this.#changes.splice(0);
+      const next = new Map(this.#held);
+      applyAll(changes, next);
+      try {
+        await writeSealed(
+          this.#options.disk,
+          this.#path,
+          Object.fromEntries([...next].map(([id, held]) => [id, writtenKeys(held)])),
+        );
+        // Not `next`: during the write a device may have used its new key.
+        applyAll(changes, this.#held);
+        for (const { done } of changes) done();
+      } catch (error) {
+        const words = `The keys cannot be stored: ${wordsOf(error)}`;
+        const reason = busyOf(error) ?? new FieldpostError('storage-failed', words, { cause: error });
+        for (const { failed } of changes) failed(reason);
+      }
+    }
+    this.#writing = null;
+  }
+}
+
+function refuse(path: string): never {
+  throw new FieldpostError('storage-damaged', `The file ${path} with the keys of devices is damaged`, {
+    hint: 'put a copy of it back; or remove it, and make a new key for each device: POST /devices/ID/key',
+  });
+}
+
+function applyAll(changes: readonly Change[], held: Map<string, KeyPair>): void {
+  for (const { id, apply } of changes) {
+    const keys = apply(held.get(id) ?? null);
+    if (keys === null) held.delete(id);
+    else held.set(id, keys);
+  }
+}
+
+/** The keys in the file's value; null if it has another shape. */
+function keysIn(value: unknown): readonly (readonly [id: string, held: KeyPair])[] | null {
+  if (!isJsonObject(value)) return null;
+  const all = Object.entries(value).map(([id, written]) => [id, readKeys(written)] as const);
+  return all.every((one): one is [string, KeyPair] => one[1] !== null) ? all : null;
+}
