@@ -4,7 +4,7 @@
  * Each figure is the least of its rounds: what else runs on the machine only adds.
  */
 import { fromDocument, toDocument } from '../../src/mail/store/document.js';
-import { decodeSnapshot, encodeSnapshot } from '../../src/mail/store/snapshot-text.js';
+import { decodeSnapshot, encodeSnapshot } from '../../src/mail/store/snapshot.js';
 import { apply, emptyState, type State } from '../../src/mail/store/state.js';
 import { boundsOf } from '../../src/mail/store/weight.js';
 

@@ -61,16 +61,6 @@ export const REFUSED_LINGER_MS = 2 * SECOND_MS;
 /** RFC 6838 §4.2: each half of a media type has at most 127 characters. */
 export const MEDIA_TYPE_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEY_CHARS_MAX = 255;
-export const IDEMPOTENCY_KEYS_MAX = 10_000;
-/** The share of the queue and its budget that is kept for urgent messages. */
-export const URGENT_SHARE = 0.05;
-/** The share of the queue and its budget that callers who may only send may fill together, */
-export const SENDERS_SHARE = 0.5;
-/** and the share of what is kept for urgent messages that theirs may use. */
-export const SENDERS_URGENT_SHARE = 0.1;
-/** Roughly what a message takes in journal and snapshots besides its content. */
-export const MESSAGE_RECORD_BYTES = 512;
-export const IDEMPOTENCY_AGE_MS = DAY_MS;
 export const LIST_LIMIT_DEFAULT = 100;
 export const LIST_LIMIT_MAX = 1000;
 /** The entries of one page of a list; a first entry may be longer. The whole page takes 1 MiB. */
@@ -87,10 +77,6 @@ export const IDLE_MEMORY_BYTES = 36 * MIB;
 export const HTTP_MEMORY_SHARE = 1 / 8;
 /** Memory that the store takes for each byte it keeps there: V8's dead objects, and the snapshots that a start reads. */
 export const STORE_MEMORY_FACTOR = 2.5;
-/** The part of the store's memory for Idempotency-Keys; beyond it the oldest is forgotten. */
-export const KEYS_MEMORY_SHARE = 1 / 4;
-/** Memory that messages leave to the address book. */
-export const BOOK_MEMORY_BYTES = 512 * KIB;
 /** A file counts in blocks of this size, plus one block for its inode and name. */
 export const BLOCK_BYTES = 4 * KIB;
 
@@ -99,70 +85,21 @@ export const DESTINATION_NAME_CHARS_MAX = 200;
 /** Levels of nesting in the cloud's document. */
 export const DOCUMENT_DEPTH_MAX = 32;
 
-// The store (store.md).
+// The store.
 export const SEGMENT_BYTES = MIB;
 /** The page cache writes whole pages of a file to the device. */
 export const PAGE_BYTES = 4 * KIB;
-/** A larger file in the journal is foreign: FIELDPOST_MAX_BODY is at most 16 MiB, so no record is this long. */
-export const SEGMENT_BYTES_MAX = 64 * MIB;
 /** The journal's least size: a segment being written, one prepared, one still needed. */
 export const JOURNAL_BYTES_MIN = 3 * SEGMENT_BYTES;
 /** The end of each segment is reserved for outcomes, so that a delivery can always be recorded. */
 export const OUTCOME_RESERVE_BYTES = 64 * KIB;
-/** The longest outcome: a reply of REPLY_CHARS_MAX in its record. */
-export const OUTCOME_BYTES_MAX = 3 * KIB;
-/** Lazy outcomes are synced after this long, or when this many wait. */
-export const OUTCOME_SYNC_MS = SECOND_MS;
-export const OUTCOME_SYNC_COUNT = 32;
-export const CHECKPOINT_BYTES_MIN = MIB;
-/** The journal behind a snapshot grows to so many times its size. A larger factor spares flash, a smaller one the next start. */
-export const CHECKPOINT_SNAPSHOT_FACTOR = 3;
-/** A checkpoint that a start finds due waits this long, because the daemon serves first, */
-export const CHECKPOINT_AFTER_START_MS = SECOND_MS;
-/** unless this many times the bytes are due: many starts may be killed before the next checkpoint. */
-export const OVERDUE_FACTOR = 3;
-/**
- * A sweep makes a checkpoint when finished segments take this many times what a checkpoint waits for. The two snapshots need
- * less: each the segments between two checkpoints.
- */
-export const DONE_FACTOR = 4;
-export const RELOCATE_BYTES_MIN = 8 * MIB;
-/** How often the journal is tidied while the disk is short. */
-export const TIDY_EVERY_MS = 30 * SECOND_MS;
-/** Content that one record of a relocation moves. */
-export const RELOCATE_RECORD_BYTES = 256 * KIB;
-/** Roughly what such a record takes for a message besides its content. */
-export const RELOCATED_EVENT_BYTES = 256;
-/** Contents that follow each other are read this many bytes at a time, */
-export const READ_AHEAD_BYTES = 64 * KIB;
-/** if at most this much (events and outcomes of other messages) lies between them. */
-export const READ_AHEAD_GAP_BYTES = 4 * KIB;
 /** What finished messages take in memory is at most this part of FIELDPOST_MAX_SPOOL: the snapshots hold them. */
 export const FINISHED_SHARE = 1 / 8;
 /** Roughly what one takes. */
 export const FINISHED_BYTES = 900;
 /** Roughly what a waiting message with a text of 1 KiB takes of FIELDPOST_MAX_SPOOL. */
 export const QUEUED_KIB_BYTES = 2 * KIB;
-/** Copies of damaged data take at most this much, and at most this part of FIELDPOST_MAX_SPOOL. */
-export const DAMAGED_BYTES_MAX = 8 * MIB;
-export const DAMAGED_SHARE = 1 / 4;
-/** One write of an attachment to the disk, */
-export const SPOOL_WRITE_BYTES = 256 * KIB;
-/** and the least that one is, while many files come at the same time. */
-export const SPOOL_WRITE_BYTES_MIN = 16 * KIB;
-/** The part of the store's memory for these writes; beyond it they get smaller. */
-export const SPOOL_WRITE_SHARE = 1 / 4;
-/** One read of an attachment that is being sent. */
-export const SPOOL_READ_BYTES = 64 * KIB;
-export const FREE_INODES_MIN = 100;
-/** How long a figure of the free space may be used again. */
-export const SPACE_FRESH_MS = SECOND_MS;
 export const STORAGE_RETRY_MS = 30 * SECOND_MS;
-/** A start that cannot read a file retries after each pause, for this long in all. */
-export const START_READ_PAUSE_MS = SECOND_MS / 4;
-export const START_READS_MS_MAX = 10 * SECOND_MS;
-/** How often the store removes expired content and keys. */
-export const SWEEP_MS = HOUR_MS;
 /** A relay's reply is cut to this many characters. */
 export const REPLY_CHARS_MAX = 500;
 

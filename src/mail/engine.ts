@@ -15,8 +15,8 @@ import type { peerUid } from '../base/system/peer.js';
 import type { SettingsFault } from '../base/views.js';
 import type { OpenTokenSource } from './delivery/oauth/access-tokens.js';
 import type { openSession } from './delivery/smtp/session.js';
-import type { StoreOptions } from './store/journaled-store.js';
 import type { RefreshToken } from './store/refresh-token.js';
+import type { StoreOptions } from './store/store.js';
 
 /** The outside of a service. Tests hand over fakes. */
 export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'randomBytes' | 'takeLock'> {

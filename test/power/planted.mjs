@@ -14,12 +14,12 @@ const CUTS = {
   // The answer does not wait for the sync.
   'early-answer': [
     [
-      'src/mail/store/tail.ts',
+      'src/mail/store/journal.ts',
       'await this.#put(segment, bytes, durable);',
       'await this.#put(segment, bytes, false); if (durable) void segment.file.sync();',
     ],
   ],
-  'no-spool-sync': [['src/mail/store/spool-writer.ts', 'await this.#file.sync().catch(refused);', '']],
+  'no-spool-sync': [['src/mail/store/spool.ts', 'await this.#created.file.sync().catch(refused);', '']],
 };
 
 const [directory, plant] = process.argv.slice(2);

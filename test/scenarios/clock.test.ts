@@ -5,9 +5,10 @@
 // A process of its own: it takes long.
 import t from 'tap';
 import { addressOf } from '../../src/base/config/endpoints.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SWEEP_MS } from '../../src/base/limits.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { ageMs, wallMsOf } from '../../src/base/stamp.js';
 import { createDaemon } from '../../src/device/daemon.js';
+import { SWEEP_MS } from '../../src/mail/store/store.js';
 import { apiAt } from '../support/ask.js';
 import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';

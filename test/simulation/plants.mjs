@@ -11,10 +11,10 @@ export const MAIL = {
   'claim-of-the-leaving': {
     why: 'a message that is being cancelled may be sent',
     cuts: [
-      ['src/mail/store/journaled-store.ts', 'if (this.#leaving.has(id) || (this.held', 'if ((this.held'],
-      ['src/mail/store/journaled-store.ts', ' && !this.#leaving.has(message.id)) yield', ') yield'],
+      ['src/mail/store/store.ts', 'if (this.#leaving.has(id) || (this.held', 'if ((this.held'],
+      ['src/mail/store/store.ts', ' && !this.#leaving.has(message.id)) yield', ') yield'],
       [
-        'src/mail/store/journaled-store.ts',
+        'src/mail/store/store.ts',
         'this.#leaving.has(id) ? undefined : messages.known(id)',
         'messages.known(id)',
       ],
@@ -22,11 +22,15 @@ export const MAIL = {
   },
   'no-sync': {
     why: 'a 202 is answered before its record is on the device',
-    cut: ['src/mail/store/tail.ts', 'this.#put(segment, bytes, durable)', 'this.#put(segment, bytes, false)'],
+    cut: [
+      'src/mail/store/journal.ts',
+      'this.#put(segment, bytes, durable)',
+      'this.#put(segment, bytes, false)',
+    ],
   },
   'no-key': {
     why: 'an Idempotency-Key is not in the record of its messages',
-    cut: ['src/mail/store/acceptance.ts', 'messages, ...keyed, ...full }', 'messages }'],
+    cut: ['src/mail/store/store.ts', 'messages, ...keyed, ...full }', 'messages }'],
   },
   'message-id': {
     why: 'the Message-ID is made anew in each boot',
@@ -46,7 +50,7 @@ export const MAIL = {
   },
   'file-of-the-first': {
     why: 'a file goes with the first of the recipients that share it',
-    cut: ['src/mail/store/places.ts', '=== 0) state.released', '=== 0 || place === null) state.released'],
+    cut: ['src/mail/store/state.ts', '=== 0) state.released', '=== 0 || place === null) state.released'],
   },
   'content-of-the-next': {
     why: 'a start looks for the content of a second recipient behind that of the first',
@@ -75,7 +79,7 @@ export const MAIL = {
   'claim-on-hold': {
     why: 'what is held is sent',
     cuts: [
-      ['src/mail/store/journaled-store.ts', "(this.held && purpose === 'send')", 'false'],
+      ['src/mail/store/store.ts', "(this.held && purpose === 'send')", 'false'],
       ['src/mail/delivery/queue.ts', "=== 'running' && !store.held &&", "=== 'running' &&"],
     ],
   },
@@ -156,11 +160,11 @@ export const MAIL = {
   },
   'keys-under-way': {
     why: 'a request with a key is under way for ever: one entry leaks with each',
-    cut: ['src/mail/store/acceptance.ts', '      this.#inProgress.delete(key);\n', ''],
+    cut: ['src/mail/store/store.ts', '      this.#inProgress.delete(key);\n', ''],
   },
   'room-leaks': {
     why: 'room that was reserved is not given back',
-    cut: ['src/mail/store/budget.ts', 'this.#budget.change(negative(this.#left), this.asker);', ''],
+    cut: ['src/mail/store/quota.ts', 'this.#quota.change(negative(this.#left), this.asker);', ''],
   },
   'handles-leak': {
     why: 'an attachment that was sent stays open',
@@ -177,7 +181,7 @@ export const MAIL = {
   'wrong-weight': {
     why: 'what a message weighs is not taken away when it is forgotten',
     cut: [
-      'src/mail/store/lists.ts',
+      'src/mail/store/state.ts',
       '  state.weights.messages -= weight;\n  state.weights.finished -= weight;',
       '  state.weights.finished -= weight;',
     ],

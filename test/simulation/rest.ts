@@ -2,16 +2,9 @@
  * A device at rest, at the end of a simulated world: what it holds is bounded, and neither a stop nor a kill changes
  * what it knows.
  */
-import {
-  CHECKPOINT_BYTES_MIN,
-  DONE_FACTOR,
-  JOURNAL_BYTES_MIN,
-  KIB,
-  MIB,
-  MINUTE_MS,
-  RELOCATE_BYTES_MIN,
-  SEGMENT_BYTES,
-} from '../../src/base/limits.js';
+
+import { JOURNAL_BYTES_MIN, KIB, MIB, MINUTE_MS, SEGMENT_BYTES } from '../../src/base/limits.js';
+import { CHECKPOINT_BYTES_MIN, COMPACT_BYTES_MIN, DONE_FACTOR } from '../../src/mail/store/checkpoints.js';
 import { STATE_DIR } from './settings.js';
 import type { World } from './world.js';
 
@@ -59,7 +52,7 @@ async function checkBounds(world: World): Promise<void> {
 /** The limit for a device that keeps this many messages and files. */
 function bytesMax(kept: number, files: number): number {
   // Each message may hold a segment: those that the snapshots need, and older ones up to where their content is moved.
-  const heldBytes = Math.min(kept * SEGMENT_BYTES, DONE_BYTES_MAX + RELOCATE_BYTES_MIN);
+  const heldBytes = Math.min(kept * SEGMENT_BYTES, DONE_BYTES_MAX + COMPACT_BYTES_MIN);
   return JOURNAL_BYTES_MIN + DONE_BYTES_MAX + heldBytes + files * FILE_BYTES_MAX + OTHER_BYTES_MAX;
 }
 

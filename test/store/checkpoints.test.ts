@@ -1,17 +1,14 @@
 /** Segments that nothing needs go also while nothing is appended. */
 import { join } from 'node:path';
 import t from 'tap';
+import { JOURNAL_BYTES_MIN, KIB, MIB, SEGMENT_BYTES } from '../../src/base/limits.js';
 import {
   CHECKPOINT_AFTER_START_MS,
-  JOURNAL_BYTES_MIN,
-  KIB,
-  MIB,
+  COMPACT_BYTES_MIN,
   OVERDUE_FACTOR,
-  RELOCATE_BYTES_MIN,
-  SEGMENT_BYTES,
-  SWEEP_MS,
-} from '../../src/base/limits.js';
+} from '../../src/mail/store/checkpoints.js';
 import type { Store } from '../../src/mail/store/store.js';
+import { SWEEP_MS } from '../../src/mail/store/store.js';
 import { type FakeClock, settled } from '../support/clock.js';
 import { draftTo, octets } from '../support/drafts.js';
 import { comeAndGo, refuseEachSecondRecord } from '../support/failing-journal.js';
@@ -114,7 +111,7 @@ t.test('starts that are killed before their checkpoint do not fill the disk', as
   let disk = newDisk();
   for (let i = 0; i < 40; i++) disk = await acceptAndKill(disk, i);
   const { store } = await openOn(disk, 40);
-  const bytesMax = RELOCATE_BYTES_MIN + (5 + 2 * OVERDUE_FACTOR) * SEGMENT_BYTES;
+  const bytesMax = COMPACT_BYTES_MIN + (5 + 2 * OVERDUE_FACTOR) * SEGMENT_BYTES;
   t.ok(store.counts().bytes <= bytesMax, `${store.counts().bytes} bytes`);
   t.equal(store.counts().queued, 40);
   await store.close();

@@ -1,8 +1,7 @@
 import t from 'tap';
 import { crc32 } from '../../src/base/crc.js';
-import { READ_AHEAD_BYTES, READ_AHEAD_GAP_BYTES } from '../../src/base/limits.js';
 import type { Place } from '../../src/mail/message/message.js';
-import { Contents } from '../../src/mail/store/contents.js';
+import { Contents, READ_AHEAD_BYTES, READ_AHEAD_GAP_BYTES } from '../../src/mail/store/contents.js';
 import { systemError } from '../support/system-error.js';
 
 /** A segment 7 in memory, in which contents are written one behind another. */

@@ -1,7 +1,9 @@
 /** When the content of failed mails, kept for a retry, is dropped for new mails. */
 import t from 'tap';
-import { MIB, SPACE_FRESH_MS } from '../../src/base/limits.js';
-import type { Store, Upload } from '../../src/mail/store/store.js';
+import { MIB } from '../../src/base/limits.js';
+import { SPACE_FRESH_MS } from '../../src/mail/store/free-space.js';
+import type { Upload } from '../../src/mail/store/spool.js';
+import type { Store } from '../../src/mail/store/store.js';
 import { settled } from '../support/clock.js';
 import { draftTo, octets } from '../support/drafts.js';
 import { acceptWith, addFile, begin, budgetOf, failWith, inChunks, SPOOL } from '../support/spool.js';

@@ -1,13 +1,8 @@
 /** The use of the disk over weeks, and odd failures of the disk. */
 import t from 'tap';
-import {
-  MIB,
-  OVERDUE_FACTOR,
-  RELOCATE_BYTES_MIN,
-  SEGMENT_BYTES,
-  STORAGE_RETRY_MS,
-} from '../../src/base/limits.js';
-import type { StoreOptions } from '../../src/mail/store/journaled-store.js';
+import { MIB, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../src/base/limits.js';
+import { COMPACT_BYTES_MIN, OVERDUE_FACTOR } from '../../src/mail/store/checkpoints.js';
+import type { StoreOptions } from '../../src/mail/store/store.js';
 import { settled } from '../support/clock.js';
 import { draftTo } from '../support/drafts.js';
 import type { Fault, FaultyDisk } from '../support/faulty-disk.js';
@@ -118,7 +113,7 @@ t.test('power cuts without end do not fill the disk', async (t) => {
   }
   const names = await segmentsOf(disk);
   t.ok(
-    names.length <= RELOCATE_BYTES_MIN / SEGMENT_BYTES + 2 + 2 * OVERDUE_FACTOR,
+    names.length <= COMPACT_BYTES_MIN / SEGMENT_BYTES + 2 + 2 * OVERDUE_FACTOR,
     `${names.length} segments`,
   );
   const { store } = await openOn(disk, 99);

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { STORAGE_RETRY_MS } from '../../src/base/limits.js';
 import type { Message } from '../../src/mail/message/message.js';
-import { OutcomeWatch } from '../../src/mail/store/outcome-watch.js';
+import { OutcomeWatch } from '../../src/mail/store/ledger.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { settled } from '../support/clock.js';
 import { seededRandom } from '../support/random.js';

@@ -1,6 +1,6 @@
 /** A disk that fails to read while a start reads, for a moment or for good; and one that reads wrongly once. */
 import t, { type Test } from 'tap';
-import { START_READS_MS_MAX } from '../../src/base/limits.js';
+import { START_READS_MS_MAX } from '../../src/mail/store/disk-error.js';
 import { FakeClock } from '../support/clock.js';
 import { draftTo } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';

@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { Address } from '../../src/mail/message/address.js';
 import type { Draft, Message } from '../../src/mail/message/message.js';
-import { ANYBODY } from '../../src/mail/store/room.js';
+import { ANYBODY } from '../../src/mail/store/quota.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { draftTo, draftToAll, octets } from '../support/drafts.js';
 import { addFile, budgetOf, inChunks, SPOOL } from '../support/spool.js';

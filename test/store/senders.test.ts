@@ -3,7 +3,7 @@ import t from 'tap';
 import { BLOCK_BYTES, MIB } from '../../src/base/limits.js';
 import type { Draft } from '../../src/mail/message/message.js';
 import { storedKey } from '../../src/mail/store/keys.js';
-import { ANYBODY } from '../../src/mail/store/room.js';
+import { ANYBODY } from '../../src/mail/store/quota.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { draftTo, draftToAll, octets } from '../support/drafts.js';
 import { addFile, budgetOf, inChunks } from '../support/spool.js';

@@ -1,7 +1,7 @@
 /** The bytes of a snapshot: plain JSON that is read a line at a time. */
 import t from 'tap';
 import { fromDocument, type StoreDocument, toDocument } from '../../src/mail/store/document.js';
-import { decodeSnapshot, encodeSnapshot } from '../../src/mail/store/snapshot-text.js';
+import { decodeSnapshot, encodeSnapshot } from '../../src/mail/store/snapshot.js';
 import { apply, emptyState, type State } from '../../src/mail/store/state.js';
 import { boundsOf } from '../../src/mail/store/weight.js';
 import { seededRandom } from '../support/random.js';

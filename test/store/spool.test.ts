@@ -2,17 +2,12 @@
 import t from 'tap';
 import { crc32 } from '../../src/base/crc.js';
 import { writeNew } from '../../src/base/durable-file.js';
-import {
-  DAY_MS,
-  HOUR_MS,
-  MIB,
-  SPOOL_READ_BYTES,
-  SPOOL_WRITE_BYTES,
-  STORAGE_RETRY_MS,
-  URGENT_SHARE,
-} from '../../src/base/limits.js';
+import { DAY_MS, HOUR_MS, MIB, STORAGE_RETRY_MS } from '../../src/base/limits.js';
 import type { Attachment } from '../../src/mail/message/message.js';
+import { URGENT_SHARE } from '../../src/mail/store/quota.js';
+import { SPOOL_READ_BYTES } from '../../src/mail/store/spool.js';
 import type { Store } from '../../src/mail/store/store.js';
+import { SPOOL_WRITE_BYTES } from '../../src/mail/store/store.js';
 import { settled } from '../support/clock.js';
 import { draftTo, octets, whole } from '../support/drafts.js';
 import type { Fault, FaultyDisk } from '../support/faulty-disk.js';

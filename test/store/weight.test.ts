@@ -3,13 +3,13 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
-import { DAY_MS, IDEMPOTENCY_KEYS_MAX, KIB, MIB } from '../../src/base/limits.js';
+import { DAY_MS, KIB, MIB } from '../../src/base/limits.js';
 import type { Attachment, Draft } from '../../src/mail/message/message.js';
 import { fromDocument, toDocument } from '../../src/mail/store/document.js';
-import { ANYBODY } from '../../src/mail/store/room.js';
+import { ANYBODY } from '../../src/mail/store/quota.js';
 import { apply, emptyState, type State } from '../../src/mail/store/state.js';
 import type { Store } from '../../src/mail/store/store.js';
-import { boundsOf, memoryBytes, ownText } from '../../src/mail/store/weight.js';
+import { boundsOf, IDEMPOTENCY_KEYS_MAX, memoryBytes, ownText } from '../../src/mail/store/weight.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom } from '../support/random.js';
 import { addFile } from '../support/spool.js';

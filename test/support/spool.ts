@@ -1,8 +1,8 @@
 /** Mails with files for the tests of the store: how they come in, and how they fail. */
 import { MIB } from '../../src/base/limits.js';
 import type { Attachment } from '../../src/mail/message/message.js';
-import type { StoreOptions } from '../../src/mail/store/journaled-store.js';
-import type { Store, Upload } from '../../src/mail/store/store.js';
+import type { Upload } from '../../src/mail/store/spool.js';
+import type { Store, StoreOptions } from '../../src/mail/store/store.js';
 import { settled } from './clock.js';
 import { draftTo, octets } from './drafts.js';
 import { STATE_DIR, settleAs } from './store.js';

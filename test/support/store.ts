@@ -1,11 +1,11 @@
 /** The real store on a faulty disk, a fake clock and a lock that is always free. */
-import { START_READS_MS_MAX } from '../../src/base/limits.js';
+
 import type { DiskFile } from '../../src/base/system/disk.js';
 import { AddressBook } from '../../src/device/book/address-book.js';
 import type { Address } from '../../src/mail/message/address.js';
-import type { StoreOptions } from '../../src/mail/store/journaled-store.js';
-import { openStore } from '../../src/mail/store/journaled-store.js';
-import type { Store } from '../../src/mail/store/store.js';
+import { START_READS_MS_MAX } from '../../src/mail/store/disk-error.js';
+import type { Store, StoreOptions } from '../../src/mail/store/store.js';
+import { openStore } from '../../src/mail/store/store.js';
 import { FakeClock } from './clock.js';
 import { draftTo, messagesOf } from './drafts.js';
 import { type Fault, FaultyDisk, type Operation } from './faulty-disk.js';

@@ -10,7 +10,8 @@ import type { Address } from '../../mail/message/address.js';
 import type { DraftLimits } from '../../mail/message/draft.js';
 import type { Attachment, Draft, EmailDraft } from '../../mail/message/message.js';
 import { base64Octets } from '../../mail/mime/encodings.js';
-import type { Accepted, Store, Upload } from '../../mail/store/store.js';
+import type { Upload } from '../../mail/store/spool.js';
+import type { Accepted, Store } from '../../mail/store/store.js';
 import type { ApiContext } from './context.js';
 
 /** A byte of text takes at most this many bytes on the wire: quoted-printable, with its soft breaks. */

@@ -17,7 +17,8 @@ import type {
 import { type ReadyMade, ReadyMadeReader } from '../../mail/mime/ready-made.js';
 import type { ReadyMadeHead } from '../../mail/mime/ready-made-head.js';
 import type { MailEncoder, Repair } from '../../mail/mime/repair.js';
-import type { Accepted, IncomingFile, Store, Upload } from '../../mail/store/store.js';
+import type { IncomingFile, Upload } from '../../mail/store/spool.js';
+import type { Accepted, Store } from '../../mail/store/store.js';
 import type { ApiContext } from './context.js';
 import { tooLargeMessage } from './form-part.js';
 import { checkOctets, marked } from './intake.js';

@@ -5,13 +5,18 @@
 import { Buffer } from 'node:buffer';
 import { crc32 } from '../../base/crc.js';
 import { FieldpostError } from '../../base/errors.js';
-import { READ_AHEAD_BYTES, READ_AHEAD_GAP_BYTES } from '../../base/limits.js';
+import { KIB } from '../../base/limits.js';
 import type { Place } from '../message/message.js';
 import { asUnreadable } from './disk-error.js';
 import type { Segments } from './segments.js';
 
+/** Contents that follow each other are read this many bytes at a time, */
+export const READ_AHEAD_BYTES = 64 * KIB;
+/** if at most this much (events and outcomes of other messages) lies between them. */
+export const READ_AHEAD_GAP_BYTES = 4 * KIB;
+
 /** Bytes of a segment, as they were when they were read. */
-interface Stretch {
+interface Chunk {
   readonly segment: number;
   readonly offset: number;
   readonly bytes: Buffer;
@@ -21,7 +26,7 @@ interface Stretch {
 export class Contents {
   readonly #readSegment: Segments['read'];
   readonly #keepDamaged: (place: Place, bytes: Buffer | null) => Promise<void>;
-  #stretch: Stretch = { segment: 0, offset: 0, bytes: Buffer.alloc(0) };
+  #chunk: Chunk = { segment: 0, offset: 0, bytes: Buffer.alloc(0) };
   /** Where the last content ended. */
   #last = { segment: 0, end: 0 };
   readonly #underWay = new Set<Promise<Buffer>>();
@@ -52,7 +57,7 @@ export class Contents {
   async #read(place: Place): Promise<Buffer> {
     const isNext = this.#isNextTo(place);
     this.#last = { segment: place.segment, end: place.offset + place.length };
-    const found = cut(this.#stretch, place) ?? (isNext ? await this.#readAhead(place) : null);
+    const found = cut(this.#chunk, place) ?? (isNext ? await this.#readAhead(place) : null);
     return found ?? (await this.#readAlone(place));
   }
 
@@ -71,8 +76,8 @@ export class Contents {
       () => null,
     );
     if (bytes === null) return null;
-    this.#stretch = { segment, offset, bytes };
-    return cut(this.#stretch, place);
+    this.#chunk = { segment, offset, bytes };
+    return cut(this.#chunk, place);
   }
 
   /** Memory and buses can fail for a moment: only content whose checksum is wrong twice is damaged. */
@@ -93,8 +98,8 @@ export class Contents {
   }
 }
 
-/** The content at this place, if it is whole in the stretch. */
-function cut({ segment, offset, bytes }: Stretch, place: Place): Buffer | null {
+/** The content at this place, if it is whole in the chunk. */
+function cut({ segment, offset, bytes }: Chunk, place: Place): Buffer | null {
   const start = place.offset - offset;
   if (segment !== place.segment || start < 0 || start + place.length > bytes.length) return null;
   const content = bytes.subarray(start, start + place.length);

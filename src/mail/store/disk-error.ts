@@ -1,8 +1,15 @@
 /**
- * What a failed call to the disk means for the request that needed it.
+ * When the disk fails: what that means for the request that needed it, and how a start waits for the disk.
  */
 import { busyOf, DISK_FULL, FieldpostError, isDiskFull, systemCodeOf, wordsOf } from '../../base/errors.js';
+import { SECOND_MS } from '../../base/limits.js';
+import type { Clock } from '../../base/system/clock.js';
 import type { Disk } from '../../base/system/disk.js';
+import type { Log } from '../../base/system/log.js';
+
+/** A start that cannot read a file retries after each pause, for this long in all. */
+const START_READ_PAUSE_MS = SECOND_MS / 4;
+export const START_READS_MS_MAX = 10 * SECOND_MS;
 
 /** `storage-full` without room, `busy` without a descriptor, else `storage-failed`. A FieldpostError stays as it is. */
 export function asDiskError(error: unknown): FieldpostError {
@@ -45,4 +52,63 @@ export function asUnreadable(what: string, error: unknown): FieldpostError {
   const isLost = LOST.includes(systemCodeOf(error));
   const reason = `${what} cannot be read: ${wordsOf(error)}`;
   return new FieldpostError(isLost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });
+}
+
+interface PatientDiskOptions {
+  readonly disk: Disk;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/**
+ * A disk that retries failed reads (EIO), for START_READS_MS_MAX in total. A worn card or a loose connector may fail to read
+ * for a moment: a start reads again before it takes that for damage. Once the store is open, each reader retries by itself.
+ */
+export function patientDisk({ disk, clock, log }: PatientDiskOptions): Disk & { endPatience(): void } {
+  /** On the boot's clock; null before the first read that fails. */
+  let patientUntilMs: number | null = null;
+
+  const isPatient = (error: unknown) => {
+    if (patientUntilMs === null) {
+      patientUntilMs = clock.bootMs() + START_READS_MS_MAX;
+      log.warn('read failed', { reason: wordsOf(error) });
+    }
+    return clock.bootMs() < patientUntilMs;
+  };
+
+  async function patiently<T>(read: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await read();
+      } catch (error) {
+        if (systemCodeOf(error) !== 'EIO' || !isPatient(error)) throw error;
+        await new Promise<void>((resolve) => void clock.after(START_READ_PAUSE_MS, resolve));
+      }
+    }
+  }
+
+  return {
+    endPatience() {
+      patientUntilMs = Number.NEGATIVE_INFINITY;
+    },
+    async open(path, how) {
+      if (how !== 'read') return await disk.open(path, how);
+      const file = await patiently(() => disk.open(path, how));
+      return {
+        read: (offset, length) => patiently(() => file.read(offset, length)),
+        size: () => patiently(() => file.size()),
+        write: (bytes, offset) => file.write(bytes, offset),
+        sync: () => file.sync(),
+        close: () => file.close(),
+      };
+    },
+    look: (path) => patiently(() => disk.look(path)),
+    readWhole: (path) => patiently(() => disk.readWhole(path)),
+    list: (directory) => patiently(() => disk.list(directory)),
+    makeDirectory: (path) => disk.makeDirectory(path),
+    rename: (from, to) => disk.rename(from, to),
+    remove: (path) => disk.remove(path),
+    syncDirectory: (path) => disk.syncDirectory(path),
+    space: (path) => disk.space(path),
+  };
 }

@@ -2,7 +2,6 @@
  * What can happen to the store. The journal holds events, and only they change the state. They carry results, not
  * differences, so that applying one twice does no harm.
  */
-
 import type { Stamp } from '../../base/stamp.js';
 import type { BookEvent } from '../book/book.js';
 import type { Attachment, Extras, MessageType, Sender } from '../message/message.js';

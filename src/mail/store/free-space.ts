@@ -4,15 +4,19 @@
  */
 import { join } from 'node:path';
 import type { FieldpostError } from '../../base/errors.js';
-import { FREE_INODES_MIN, SPACE_FRESH_MS } from '../../base/limits.js';
+import { SECOND_MS } from '../../base/limits.js';
 import { bytesInWords, counted } from '../../base/sizes.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Disk, Space } from '../../base/system/disk.js';
 import type { Log } from '../../base/system/log.js';
 import { asDiskError, noRoom } from './disk-error.js';
 
+const FREE_INODES_MIN = 100;
+/** How long a figure of the free space may be used again. */
+export const SPACE_FRESH_MS = SECOND_MS;
+
 /** The disk, and what must stay free on it. */
-export interface FreeSpaceOptions {
+interface FreeSpaceOptions {
   readonly disk: Pick<Disk, 'space'>;
   readonly clock: Pick<Clock, 'bootMs'>;
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>;

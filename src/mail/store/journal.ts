@@ -7,20 +7,30 @@
  * Later records are void in the old segment, and are written again in the new one.
  */
 import type { FieldpostError } from '../../base/errors.js';
-import {
-  OUTCOME_RESERVE_BYTES,
-  OUTCOME_SYNC_COUNT,
-  OUTCOME_SYNC_MS,
-  SEGMENT_BYTES,
-} from '../../base/limits.js';
+import { OUTCOME_RESERVE_BYTES, PAGE_BYTES, SECOND_MS, SEGMENT_BYTES } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import type { Clock } from '../../base/system/clock.js';
 import { Turns } from '../../base/turns.js';
 import { asDiskError, asStorageFailed } from './disk-error.js';
 import type { Position } from './event.js';
-import { type JournalRecord, type SealedRecord, seal } from './record.js';
-import type { Prepared } from './segments.js';
-import { Tail, type TailOptions } from './tail.js';
+import {
+  CONTENTS_OFFSET,
+  encodeLine,
+  encodeLines,
+  type Follows,
+  type JournalRecord,
+  merge,
+  movesOf,
+  PADDING_BYTES_MAX,
+  type SealedRecord,
+  seal,
+} from './record.js';
+import type { Resumable } from './replay.js';
+import type { Prepared, Segments } from './segments.js';
+
+/** Lazy outcomes are synced after this long, or when this many wait. */
+export const OUTCOME_SYNC_MS = SECOND_MS;
+export const OUTCOME_SYNC_COUNT = 32;
 
 /**
  * What a record needs before it is applied: a sync, or only a write. `written` and `synced-outcome` are for outcomes, which
@@ -28,9 +38,19 @@ import { Tail, type TailOptions } from './tail.js';
  */
 export type Urgency = 'synced' | 'synced-outcome' | 'written';
 
-/** What the journal needs, and its callbacks. */
-export interface JournalOptions extends TailOptions {
+interface JournalOptions {
   readonly clock: Clock;
+  readonly segments: Segments;
+  /** Every head has it, so that it survives the loss of both snapshots. */
+  readonly storeId: string;
+  /** The end of the last run's history. */
+  readonly follows: Follows;
+  /** Records behind it that are applied, and not known to be on the device. */
+  readonly unproven: readonly JournalRecord[];
+  /** Where the last run's history can go on; null: only in a new segment. */
+  readonly resumable: Resumable | null;
+  /** Called for each written record, in order. Called again with moved contents if a record is written again. */
+  readonly apply: (record: JournalRecord, contentsAt: Position) => void;
   /** Called whenever all applied records are known to be on the device. */
   readonly onProven: () => void;
   /** Called when the disk refuses to keep data, and with null when it works again. */
@@ -50,8 +70,16 @@ interface Append extends Waiter {
 /** The only writer: appends wait their turn. */
 export class Journal {
   readonly #options: JournalOptions;
-  readonly #tail: Tail;
   readonly #turns = new Turns();
+  /** Null before the first segment, and after a failure. */
+  #segment: Prepared | null = null;
+  /** Where the next record begins. */
+  #offset = 0;
+  /** All before it is known to be on the device. */
+  #proven: Follows;
+  /** Applied records behind it. */
+  #unproven: SealedRecord[];
+  #appendedBytes = 0;
   #waiting: Append[] = [];
   /** True from an append until all is written. */
   #isAwake = false;
@@ -62,7 +90,8 @@ export class Journal {
 
   constructor(options: JournalOptions) {
     this.#options = options;
-    this.#tail = new Tail(options);
+    this.#proven = options.follows;
+    this.#unproven = options.unproven.map(seal);
     this.#syncAlarm = new Alarm(options.clock, () => {
       this.#syncDue = true;
       this.#wake();
@@ -74,24 +103,30 @@ export class Journal {
     return this.#trouble;
   }
 
-  /** Bytes appended since the start, and bytes left over in segments. */
+  /** Bytes appended since the start, and unused bytes of the segments left: a disk that fails now and then leaves many. */
   get appendedBytes(): number {
-    return this.#tail.appendedBytes;
+    return this.#appendedBytes;
   }
 
   /** True while it is unknown whether the next start will find all that was written. */
   get isInDoubt(): boolean {
-    return this.#trouble !== null || this.#tail.unproven > 0;
+    return this.#trouble !== null || this.#unproven.length > 0;
   }
 
   /** Bytes that outcomes can still fill without a new segment; 0 while the disk refuses. */
   get reserveBytes(): number {
-    return this.#trouble ? 0 : this.#tail.leftBytes;
+    return this.#trouble ? 0 : this.#leftBytes;
+  }
+
+  get #leftBytes(): number {
+    return this.#segment ? this.#segment.bytes - this.#offset : 0;
   }
 
   /** The end of what is applied: a snapshot taken in the same synchronous step includes all before it. */
   get position(): Position {
-    return this.#tail.position;
+    return this.#segment
+      ? { segment: this.#segment.number, offset: this.#offset }
+      : { segment: this.#proven.segment, offset: this.#proven.upTo };
   }
 
   /**
@@ -109,7 +144,7 @@ export class Journal {
   /** Resolves once all that was applied before the call is on the device. Rejects like append. */
   sync(): Promise<void> {
     if (this.#trouble) return Promise.reject(this.#trouble);
-    if (this.#tail.unproven === 0) return Promise.resolve();
+    if (this.#unproven.length === 0) return Promise.resolve();
     return new Promise((resolve, reject) => {
       this.#syncWaiters.push({ resolve, reject });
       this.#syncDue = true;
@@ -120,7 +155,7 @@ export class Journal {
   /** Goes on where the last run ended, or in a new segment if records are unproven. Resolves also if that fails. */
   resume(): Promise<void> {
     return this.#turns.do(async () => {
-      if (!(await this.#tail.resume()) && this.#tail.unproven > 0) await this.#renew([]);
+      if (!(await this.#reopen()) && this.#unproven.length > 0) await this.#renew([]);
     });
   }
 
@@ -147,7 +182,7 @@ export class Journal {
   async close(): Promise<void> {
     await this.#turns.idle();
     this.#syncAlarm.end();
-    await this.#tail.leave();
+    await this.#leave();
   }
 
   #wake(): void {
@@ -173,7 +208,7 @@ export class Journal {
 
   /** Takes the records that fit into the segment, in order. The reserve at its end is for outcomes alone. */
   #takeFitting(): Append[] {
-    let left = this.#tail.leftBytes;
+    let left = this.#leftBytes;
     let count = 0;
     for (const { record, urgency } of this.#waiting) {
       left -= record.bytesMax;
@@ -193,25 +228,45 @@ export class Journal {
     return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end);
   }
 
-  /** Puts outcomes back into the queue, but never the first record: the queue would not advance. Returns the others. */
-  #putBackOutcomes(group: readonly Append[]): Append[] {
-    const isOutcome = ({ urgency }: Append, i: number) => i > 0 && urgency !== 'synced';
-    this.#waiting.unshift(...group.filter(isOutcome));
-    return group.filter((append, i) => !isOutcome(append, i));
-  }
-
   async #commit(group: readonly Append[]): Promise<void> {
     const durable =
       this.#syncDue ||
       group.some(({ urgency }) => urgency !== 'written') ||
-      this.#tail.unproven + group.length >= OUTCOME_SYNC_COUNT;
-    const isWritten = this.#tail.isOpen && (await this.#tail.write(recordsOf(group), durable));
+      this.#unproven.length + group.length >= OUTCOME_SYNC_COUNT;
+    const isWritten = this.#segment !== null && (await this.#write(this.#segment, recordsOf(group), durable));
     if (!isWritten) return await this.#renew(group);
     if (!durable && !this.#syncAlarm.isSet) this.#syncAlarm.in(OUTCOME_SYNC_MS);
     this.#answer(group);
   }
 
-  /** Goes on in a new segment. Without room for one, outcomes that still fit are put back. */
+  /** Writes records, with a sync if `durable`, and applies them. False if the disk refuses: the segment is left. */
+  async #write(segment: Prepared, records: readonly SealedRecord[], durable: boolean): Promise<boolean> {
+    const synced = this.#proven.segment === segment.number ? this.#proven.upTo : 0;
+    const context = { segment: segment.number, synced };
+    const paddingAt = (end: number) => (durable ? paddingFor(end, end - synced, segment.bytes) : 0);
+    const { bytes, starts } = encodeLines(records, this.#offset, context, paddingAt);
+    try {
+      await this.#put(segment, bytes, durable);
+    } catch {
+      // A failed sync is never repeated on the same file: the kernel may have dropped the pages and called them clean.
+      await this.#leave();
+      return false;
+    }
+    this.#advance(bytes.length);
+    this.#unproven.push(...records);
+    if (durable) this.#prove();
+    this.#apply(records, starts);
+    return true;
+  }
+
+  async #put({ file, durable }: Prepared, bytes: Buffer, isSynced: boolean): Promise<void> {
+    // What stands before these bytes must be on the device, too: a durable write covers only its own bytes.
+    if (isSynced && this.#unproven.length === 0) return await durable.write(bytes, this.#offset);
+    if (bytes.length > 0) await file.write(bytes, this.#offset);
+    if (isSynced) await file.sync();
+  }
+
+  /** Goes on in a new segment. Without room for one, outcomes that still fit go back into the queue. */
   async #turnOver(): Promise<void> {
     const group = this.#takeForNew();
     let next: Prepared;
@@ -219,9 +274,12 @@ export class Journal {
       next = await this.#takeSegment(group);
     } catch (error) {
       const trouble = asDiskError(error);
-      if (trouble.code === 'storage-failed') this.#setTrouble(trouble);
-      const others = trouble.code === 'storage-failed' ? group : this.#putBackOutcomes(group);
-      for (const append of others) append.reject(trouble);
+      const isFailed = trouble.code === 'storage-failed';
+      if (isFailed) this.#setTrouble(trouble);
+      // Never the first record: the queue would not advance.
+      const staysWaiting = ({ urgency }: Append, i: number) => !isFailed && i > 0 && urgency !== 'synced';
+      this.#waiting.unshift(...group.filter(staysWaiting));
+      for (const [i, append] of group.entries()) if (!staysWaiting(append, i)) append.reject(trouble);
       return;
     }
     await this.#begin(next, group).catch(() => this.#renew(group));
@@ -239,20 +297,95 @@ export class Journal {
   }
 
   #takeSegment(group: readonly Append[]): Promise<Prepared> {
-    return this.#options.segments.take(this.#tail.bytesAnew(recordsOf(group)));
+    const records = [seal(merge(this.#unproven)), ...recordsOf(group)];
+    return this.#options.segments.take(records.reduce((sum, { bytesMax }) => sum + bytesMax, 0));
   }
 
-  /** A new segment is always synced, because its head voids all records behind the proven end of the previous one. */
+  /**
+   * Goes on in a new segment: writes its head, with all unproven records, and the group, in one sync, because the head voids
+   * all records behind the proven end of the previous one. If it rejects with the disk's error, nothing in that segment is
+   * promised.
+   */
   async #begin(segment: Prepared, group: readonly Append[]): Promise<void> {
-    await this.#tail.begin(segment, recordsOf(group));
+    const { segments, storeId: store } = this.#options;
+    await this.#leave();
+    const records = recordsOf(group);
+    const carried = seal(merge(this.#unproven));
+    const at = { segment: segment.number, synced: 0 };
+    const head = encodeLine(carried, { ...at, head: { store, follows: this.#proven } });
+    const { bytes, starts } = encodeLines(records, head.length, at);
+    try {
+      // Nothing stands before them.
+      await segment.durable.write(Buffer.concat([head, bytes]), 0);
+    } catch (error) {
+      await segment.close().catch(() => undefined);
+      // A disk that fails now and then would otherwise fill with such segments.
+      await segments.abandon(segment.number);
+      throw error;
+    }
+    this.#segment = segment;
+    this.#offset = 0;
+    this.#advance(head.length + bytes.length);
+    this.#prove();
+    // The unproven records are applied: only their contents have moved.
+    if (carried.contents.length > 0) this.#apply([movesOf(carried)], [0]);
+    this.#apply(records, starts);
     if (this.#trouble) this.#setTrouble(null);
     this.#answer(group);
-    this.#options.segments.prepareAhead();
+    segments.prepareAhead();
+  }
+
+  /**
+   * Goes on in the last segment: writes there once more what is not known to be on the device, because the last run may have
+   * been told that it is not. False if that is not possible.
+   */
+  async #reopen(): Promise<boolean> {
+    const { resumable, segments } = this.#options;
+    if (resumable === null || this.#segment !== null) return false;
+    const { segment: number, from, bytes, end } = resumable;
+    const segment = await segments.reopen(number).catch(() => null);
+    if (segment === null) return false;
+    try {
+      if (bytes.length > 0) await segment.durable.write(bytes, from);
+    } catch {
+      await segment.close().catch(() => undefined);
+      return false;
+    }
+    this.#segment = segment;
+    this.#offset = end;
+    this.#prove();
+    return true;
+  }
+
+  /** Closes the segment for good. Its unproven records do not count. */
+  async #leave(): Promise<void> {
+    const segment = this.#segment;
+    this.#appendedBytes += this.#leftBytes;
+    this.#segment = null;
+    await segment?.close().catch(() => undefined);
+  }
+
+  #advance(bytes: number): void {
+    this.#offset += bytes;
+    this.#appendedBytes += bytes;
+  }
+
+  #prove(): void {
+    const { segment, offset } = this.position;
+    this.#proven = { segment, upTo: offset };
+    this.#unproven = [];
+  }
+
+  #apply(records: readonly JournalRecord[], starts: readonly number[]): void {
+    const { segment } = this.position;
+    records.forEach((record, i) => {
+      this.#options.apply(record, { segment, offset: (starts[i] ?? 0) + CONTENTS_OFFSET });
+    });
   }
 
   /** Resolves the group, which is applied; after a sync also the calls that wait for one. */
   #answer(group: readonly Append[]): void {
-    if (this.#tail.unproven === 0) {
+    if (this.#unproven.length === 0) {
       this.#syncDue = false;
       this.#syncAlarm.off();
       for (const waiter of this.#syncWaiters.splice(0)) waiter.resolve();
@@ -271,4 +404,15 @@ export class Journal {
 
 function recordsOf(group: readonly Append[]): SealedRecord[] {
   return group.map(({ record }) => record);
+}
+
+/**
+ * The padding behind a sync of `spanBytes` that saves the next sync a page. A page that two syncs share is written twice.
+ * The next one is expected to be as long as this one. The padding is at most a third of a page, so that the journal grows by
+ * at most half. The reserve of a segment is not padded.
+ */
+function paddingFor(end: number, spanBytes: number, segmentBytes: number): number {
+  const restBytes = (PAGE_BYTES - (end % PAGE_BYTES)) % PAGE_BYTES;
+  const isWorthIt = spanBytes <= PAGE_BYTES && restBytes < spanBytes && restBytes <= PADDING_BYTES_MAX;
+  return isWorthIt && end + restBytes <= segmentBytes - OUTCOME_RESERVE_BYTES ? restBytes : 0;
 }

@@ -1,11 +1,13 @@
 /**
- * The Idempotency-Keys that the state remembers (local-api §1). Callers who may only send have keys of their own: they can
+ * The Idempotency-Keys that the state remembers. Callers who may only send have keys of their own: they can
  * neither take a key ahead of the others, nor drive out theirs, nor get their ids.
  */
-import { KEYS_MEMORY_SHARE } from '../../base/limits.js';
 import { forgetOldest } from '../../base/recent.js';
 import type { KeyEntry, State } from './state.js';
 import { keyWeight } from './weight.js';
+
+/** The part of the store's memory for Idempotency-Keys; beyond it the oldest is forgotten. */
+const KEYS_MEMORY_SHARE = 1 / 4;
 
 /** Stands before such a key. No caller's key has a blank. */
 const SEND = 'send ';
@@ -16,7 +18,7 @@ export function storedKey(key: string, onlySends: boolean): string {
 }
 
 /** The keys of this one's kind. */
-export function keysLike({ keys, sendKeys }: Pick<State, 'keys' | 'sendKeys'>, key: string): State['keys'] {
+function keysLike({ keys, sendKeys }: Pick<State, 'keys' | 'sendKeys'>, key: string): State['keys'] {
   return isFullKey(key) ? keys : sendKeys;
 }
 

@@ -2,34 +2,33 @@
  * The state and what makes it durable: lock, journal, checkpoints, and what to do when the disk refuses. It knows files
  * and events, not what may happen to a message.
  */
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { type Low, openLow } from '../../base/durable-file.js';
 import { FieldpostError } from '../../base/errors.js';
 import { MINUTE_MS, OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
-import type { Stamp } from '../../base/stamp.js';
-import { ageMs, bootNews, stampOf } from '../../base/stamp.js';
+import { ageMs, bootNews, type Stamp, stampOf } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Disk } from '../../base/system/disk.js';
 import type { Lock, TakeLock } from '../../base/system/lock.js';
 import type { Log } from '../../base/system/log.js';
+import { isFinal } from '../../base/views.js';
 import type { Message, Place, Verdict } from '../message/message.js';
-import { lockDirectory } from './aside.js';
 import { Checkpoints } from './checkpoints.js';
-import { asDiskError } from './disk-error.js';
+import { Contents } from './contents.js';
+import { asDiskError, patientDisk, syncAbove } from './disk-error.js';
 import type { StoreEvent } from './event.js';
 import type { RandomBytes } from './ids.js';
 import { Journal, type Urgency } from './journal.js';
-import { openParts, type Parts } from './opening.js';
-import { OutcomeWatch } from './outcome-watch.js';
-import { patientDisk } from './patient-disk.js';
-import { liveBytesOf, neededFiles } from './places.js';
-import { purge } from './purge.js';
+import { Damaged, Quarantine } from './quarantine.js';
 import { Reachability } from './reachability.js';
-import { tellOf } from './replay.js';
-import type { SnapshotOptions } from './snapshot.js';
-import type { Spool } from './spool.js';
-import { apply, type State } from './state.js';
-import type { BoundsOptions } from './weight.js';
+import { fileOf, type Replayed, replay, tellOf } from './replay.js';
+import { Segments } from './segments.js';
+import { SnapshotAdapter, type SnapshotOptions } from './snapshot.js';
+import { Spool } from './spool.js';
+import { apply, emptyState, liveBytesOf, neededFiles, type State } from './state.js';
+import { SyncedFile } from './synced-file.js';
+import { type BoundsOptions, boundsOf } from './weight.js';
 
 /** The world of the ledger. */
 export interface LedgerOptions extends BoundsOptions, Partial<Pick<SnapshotOptions, 'dropped'>> {
@@ -61,7 +60,10 @@ export class Ledger {
   readonly #checkpoints: Checkpoints;
   #closed = false;
 
-  /** Recovers what the last run left. Rejects with `already-running`, or with the disk's error if it cannot be read. */
+  /**
+   * Makes the directory if it is missing, and recovers what the last run left. Rejects with `already-running`, or with the
+   * disk's error if it cannot be read.
+   */
   static async open(given: LedgerOptions): Promise<Ledger> {
     const lock = await lockDirectory(given);
     const disk = patientDisk(given);
@@ -78,20 +80,20 @@ export class Ledger {
   }
 
   private constructor(options: LedgerOptions, lock: Lock, parts: Parts) {
-    const { clock, log, budget } = options;
-    const { segments, spool, syncedFile, adapter, low, replayed } = parts;
+    const { clock } = options;
+    const { segments, syncedFile, low, replayed } = parts;
+    const state = low.data;
     this.#options = options;
     this.#lock = lock;
     this.#parts = parts;
-    this.state = low.data;
-    this.spool = spool;
-    this.reachability = new Reachability(this.state.reachMs);
-    this.outcomes = new OutcomeWatch((id) => this.state.messages.get(id));
+    this.state = state;
+    this.spool = parts.spool;
+    this.reachability = new Reachability(state.reachMs);
+    this.outcomes = new OutcomeWatch((id) => state.messages.get(id));
     this.#journal = new Journal({
-      ...{ segments, clock, storeId: this.state.storeId },
-      ...{ follows: replayed.follows, unproven: replayed.unproven, resumable: replayed.resumable },
+      ...{ segments, clock, storeId: state.storeId, ...replayed },
       apply: ({ events }, contentsAt) => {
-        apply(this.state, events, contentsAt);
+        apply(state, events, contentsAt);
         this.outcomes.noticed(events);
       },
       onProven: () => {
@@ -101,22 +103,26 @@ export class Ledger {
       onTrouble: (trouble, before) => this.#onTrouble(trouble, before),
     });
     this.#mendAlarm = new Alarm(clock, () => void this.#journal.mend());
-    const work = { ledger: this, journal: this.#journal, segments, adapter, write: () => this.#write() };
-    this.#checkpoints = new Checkpoints({ ...work, log, clock, budget, replayedBytes: replayed.bytes });
+    // lowdb hands the state to the adapter in this same synchronous step.
+    const write = () => {
+      state.through = this.#journal.position;
+      return low.write();
+    };
+    const work = { state, journal: this.#journal, write, replayedBytes: replayed.bytes };
+    this.#checkpoints = new Checkpoints({ ...options, ...parts, ...work });
   }
 
   /** Makes durable what the start has found, and removes files that no message needs. */
   async #begin(): Promise<void> {
-    const { aside, replayed } = this.#parts;
+    const { quarantine, replayed } = this.#parts;
     // After a gap the history continues in a new segment.
     if (replayed.gap) await this.#journal.mend();
     else await this.#journal.resume();
     this.#checkpoints.start();
     const strays = await this.spool.learn(neededFiles(this.state));
     if (tellOf(replayed, this.state, this.#options.log, join(this.#options.directory, 'damaged'))) {
-      // Files of interrupted uploads and of final messages. If there are files of a newer version, these may belong to
-      // it.
-      if (aside.newer.size === 0) this.giveUpFiles(strays);
+      // Files of interrupted uploads and of final messages; or of a newer version, if it has left other files, too.
+      if (quarantine.newer.size === 0) this.giveUpFiles(strays);
       return await this.spool.idle;
     }
     // Records that cannot be read may name files that no other record names: this start keeps all files. With the
@@ -131,8 +137,8 @@ export class Ledger {
 
   /** The number of unreadable pieces and of files of a newer version, and the names of files put aside or unusable. */
   get damage() {
-    const { damaged, aside } = this.#parts;
-    return { damaged: damaged.count + aside.newer.size, ...aside.names };
+    const { damaged, quarantine } = this.#parts;
+    return { damaged: damaged.count + quarantine.newer.size, ...quarantine.names };
   }
 
   /** See Parts.diskBytes. */
@@ -145,10 +151,10 @@ export class Ledger {
    * One segment more counts always: the current one fills up without asking, and then the next one must fit.
    */
   get usedBytes(): number {
-    const { segments, adapter } = this.#parts;
+    const { segments, snapshots } = this.#parts;
     const leftBytes = Math.max(0, this.#journal.reserveBytes - OUTCOME_RESERVE_BYTES);
     const journalBytes = segments.bytesUpTo(this.#journal.position.segment) - leftBytes + SEGMENT_BYTES;
-    return journalBytes + this.spool.bytes + adapter.diskBytes;
+    return journalBytes + this.spool.bytes + snapshots.diskBytes;
   }
 
   /** Removes segments that are kept for later, until so many bytes more are within the budget. */
@@ -283,22 +289,11 @@ export class Ledger {
 
   /** See Store.purge. */
   async purge(withDamaged: boolean): Promise<void> {
-    const { disk, directory } = this.#options;
     await this.record([{ e: 'purged' }], 'synced');
-    const work = { ledger: this, journal: this.#journal, write: () => this.#write() };
-    const damaged = withDamaged ? this.#parts.damaged : null;
-    await this.#checkpoints
-      .without(() =>
-        purge({ disk, directory, ...this.#parts, ...work, damaged, isStopping: () => this.#closed }),
-      )
-      .catch((error) => Promise.reject(asDiskError(error)));
+    await this.#checkpoints.purge(withDamaged ? this.#parts.damaged : null).catch((error) => {
+      throw asDiskError(error);
+    });
     await this.spool.retryRemovals();
-  }
-
-  /** Writes a snapshot. lowdb hands the state to the adapter in this same synchronous step. */
-  #write(): Promise<void> {
-    this.state.through = this.#journal.position;
-    return this.#parts.low.write();
   }
 
   #onTrouble(trouble: FieldpostError | null, before: FieldpostError | null): void {
@@ -310,5 +305,109 @@ export class Ledger {
     else this.#mendAlarm.off();
     // Each try began a segment. Two checkpoints free them, because the older snapshot needs them until the second.
     if (!trouble) void this.checkpoint().then(() => this.checkpoint());
+  }
+}
+
+/** The parts of the store, each with its own files. */
+interface Parts {
+  readonly segments: Segments;
+  readonly spool: Spool;
+  readonly contents: Contents;
+  readonly quarantine: Quarantine;
+  readonly syncedFile: SyncedFile;
+  readonly damaged: Damaged;
+  readonly snapshots: SnapshotAdapter;
+  /** lowdb, whose data is the recovered state. */
+  readonly low: Low<State>;
+  readonly replayed: Replayed;
+  /** Bytes of journal, spool and snapshots. The copies in damaged/ have a budget of their own. */
+  readonly diskBytes: () => number;
+}
+
+async function lockDirectory({ disk, directory, takeLock, log }: LedgerOptions): Promise<Lock> {
+  await disk.makeDirectory(directory);
+  const lock = await takeLock(join(directory, 'lock'));
+  if (lock.weakness !== undefined) log.warn('lock not on disk', { reason: lock.weakness });
+  if (lock.putAside !== undefined) log.warn('put aside', { name: 'lock', as: lock.putAside });
+  return lock;
+}
+
+/** Builds the parts over their files, and recovers the state. Rejects with the disk's error if it cannot be read. */
+async function openParts(options: LedgerOptions): Promise<Parts> {
+  const { disk, clock, directory, randomBytes, log, budget, dropped = () => undefined } = options;
+  const quarantine = new Quarantine(disk, log);
+  const diskBytes = () => segments.bytes + spool.bytes + snapshots.diskBytes;
+  const fits = (bytes: number) => diskBytes() + bytes <= budget.maxSpoolBytes;
+  const segments = new Segments(disk, join(directory, 'journal'), fits);
+  const spool = new Spool(disk, join(directory, 'spool'), randomBytes);
+  const copies = join(directory, 'damaged');
+  const damaged = new Damaged(disk, copies, budget.maxSpoolBytes);
+  const contents = new Contents(
+    (...range) => segments.read(...range),
+    async ({ segment, offset }, bytes) => {
+      const before = damaged.count;
+      // As a start names them.
+      const piece = bytes === null ? 'missing' : offset;
+      const isKept = await damaged.keep(`${fileOf(segment)}.${piece}`, bytes ?? Buffer.alloc(0));
+      if (!isKept) segments.keepWhole(segment);
+      if (damaged.count > before) log.error('store damaged', { pieces: 1, heldBack: 0, copies });
+    },
+  );
+  const syncedFile = new SyncedFile(disk, clock, join(directory, 'synced'));
+  const bounds = boundsOf(options);
+  const snapshots = new SnapshotAdapter({ disk, directory, quarantine, bounds, dropped });
+  const low = openLow(snapshots, emptyState(bounds));
+  await Promise.all([segments, spool, damaged].map((part) => part.open(quarantine)));
+  await Promise.all([disk.syncDirectory(directory), syncAbove(disk, dirname(directory))]);
+  await low.read();
+  const state = low.data;
+  const found = { ...snapshots.takeFound(), noted: await syncedFile.read() };
+  const replayed = await replay({ segments, damaged, quarantine, state, ...found, now: stampOf(clock) });
+  if (state.storeId === '') state.storeId = Buffer.from(randomBytes(8)).toString('hex');
+  // The spool finds files that no message needs by itself.
+  state.released.length = 0;
+  return { segments, spool, contents, quarantine, syncedFile, damaged, snapshots, low, replayed, diskBytes };
+}
+
+/** The calls that wait until a message is final. It costs an outcome nothing if nobody waits. */
+export class OutcomeWatch {
+  readonly #find: (id: string) => Message | undefined;
+  /** By the ids of their messages. */
+  readonly #waiting = new Map<string, Set<() => void>>();
+
+  constructor(find: (id: string) => Message | undefined) {
+    this.#find = find;
+  }
+
+  /** Resolves when the message is final or forgotten, or when the signal aborts. */
+  whenFinal(id: string, signal?: AbortSignal): Promise<void> {
+    if (signal?.aborted || this.#isOver(id)) return Promise.resolve();
+    return new Promise((resolve) => {
+      const calls = this.#waiting.get(id) ?? new Set();
+      this.#waiting.set(id, calls);
+      const end = () => {
+        signal?.removeEventListener('abort', end);
+        calls.delete(end);
+        if (calls.size === 0) this.#waiting.delete(id);
+        resolve();
+      };
+      calls.add(end);
+      signal?.addEventListener('abort', end);
+    });
+  }
+
+  /** Resolves the calls for messages that these events, which are applied, have made final. */
+  noticed(events: readonly StoreEvent[]): void {
+    if (this.#waiting.size === 0) return;
+    for (const event of events) {
+      const id = 'id' in event && typeof event.id === 'string' ? event.id : '';
+      const calls = this.#waiting.get(id);
+      if (calls !== undefined && this.#isOver(id)) for (const end of calls) end();
+    }
+  }
+
+  #isOver(id: string): boolean {
+    const message = this.#find(id);
+    return message === undefined || isFinal(message.status);
   }
 }

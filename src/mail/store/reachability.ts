@@ -4,6 +4,7 @@
  * age begins, and writes the count with some outcomes. Unknown time, after a restart or in a long silence, does not count:
  * a message may live longer, never shorter. Pure.
  */
+
 export class Reachability {
   #countedMs: number;
   /** When a relay was last heard, on the boot's clock; null if one was missed since. */

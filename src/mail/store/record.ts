@@ -109,7 +109,7 @@ interface LineContext {
 }
 
 /** The number of spaces that end a line which would end at `end` without them: at most PADDING_BYTES_MAX. */
-export type Padding = (end: number) => number;
+type Padding = (end: number) => number;
 const unpadded: Padding = () => 0;
 
 /** The line of a record, line feed included. */

@@ -2,19 +2,16 @@
  * Replays the journal behind a snapshot. On the disk it changes only `damaged/`, free segments, and the names of files that
  * a newer version wrote.
  */
-
 import { SEGMENT_BYTES } from '../../base/limits.js';
 import type { Stamp } from '../../base/stamp.js';
 import type { Log } from '../../base/system/log.js';
 import { isFinal } from '../../base/views.js';
 import { distrust } from '../book/book.js';
 import { isUnderstood, type Place } from '../message/message.js';
-import type { Aside } from './aside.js';
-import { type Damaged, UNREADABLE } from './damaged.js';
 import type { MovedMessage, Position, StoreEvent } from './event.js';
 import { FORMAT, type Format, formatText, isForeign, isNewer, isOurs } from './format.js';
 import type { Known } from './message-table.js';
-import { type Pieces, READINGS_MAX, readStretch } from './pieces.js';
+import { type Damaged, type Quarantine, UNREADABLE } from './quarantine.js';
 import { CONTENTS_OFFSET, decodeLine, type Follows, type JournalRecord, type SegmentHead } from './record.js';
 import {
   chooseBase,
@@ -26,7 +23,7 @@ import {
   type Stretch,
   scan,
 } from './recovery.js';
-import type { Segments } from './segments.js';
+import type { Pieces, Segments } from './segments.js';
 import type { FoundSnapshots } from './snapshot.js';
 import { accept, apply, type State } from './state.js';
 
@@ -36,6 +33,8 @@ const UNKNOWN_TO_US = 'outcome unknown: a newer version has used the store since
 const NOT_UNDERSTOOD = 'of a newer version: this one does not know such messages';
 
 const FIRST_LINE_BYTES = 512;
+/** Bytes that are wrong in so many readings are damaged. */
+const READINGS_MAX = 3;
 
 /** The place of a record without contents. */
 const NOWHERE: Position = { segment: 0, offset: 0 };
@@ -78,7 +77,7 @@ export interface Replayed {
 interface ReplayOptions extends FoundSnapshots {
   readonly segments: Segments;
   readonly damaged: Damaged;
-  readonly aside: Aside;
+  readonly quarantine: Quarantine;
   /** The snapshot's, or an empty one. */
   readonly state: State;
   /** The position in the file `synced`. */
@@ -251,6 +250,21 @@ async function walk(
 }
 
 /**
+ * Memory and buses can fail for a moment: bytes that are no record count only if two readings agree, or all three fail.
+ */
+async function readStretch(segments: Segments, stretch: Stretch): Promise<Pieces & { pieces: Piece[] }> {
+  let found = await segments.readAll(stretch.segment);
+  for (let reading = 1; ; reading++) {
+    const pieces = scan(found.bytes, stretch);
+    const isWhole = pieces.every(({ record }) => record !== null);
+    if (isWhole || found.unreadable.length > 0 || reading === READINGS_MAX) return { ...found, pieces };
+    const again = await segments.readAll(stretch.segment);
+    if (again.bytes.equals(found.bytes)) return { ...found, pieces };
+    found = again;
+  }
+}
+
+/**
  * Null if a record stands behind a torn one, or if nothing of the segment is known to be on the device. The lines of a
  * segment's former use stay behind the torn one, as they do while the segment is written.
  */
@@ -290,14 +304,14 @@ function isPartOf({ from, upTo }: Stretch, offset: number, end: number): boolean
 type Heads = Map<number, SegmentHead | undefined>;
 
 /** Reads the heads, and finds the store id. Renames the segments of a newer major version: they are not in the answer. */
-async function readHeads({ segments, aside, state }: ReplayOptions): Promise<Heads> {
+async function readHeads({ segments, quarantine, state }: ReplayOptions): Promise<Heads> {
   const heads: Heads = new Map();
   for (const number of segments.numbers) {
     // The snapshot knows content in it, and needs nothing else of it. With ten thousand messages that saves 10 ms.
     if (number < state.through.segment && state.liveBytes.has(number)) continue;
     const head = await readHead(segments, number);
     if (head && state.storeId === '') state.storeId = head.store;
-    if (head?.format && isForeign(head.format)) await segments.putAsideNewer(number, aside);
+    if (head?.format && isForeign(head.format)) await segments.putAsideNewer(number, quarantine);
     else heads.set(number, head);
   }
   return heads;
@@ -336,8 +350,7 @@ async function freeUntouched(
   const named = new Set([through.segment]);
   if (noted && noted.offset > 0) named.add(noted.segment);
   for (const head of heads.values()) if (head && head.follows.upTo > 0) named.add(head.follows.segment);
-  // The highest first, because it is used under its own number.
-  for (const [number, head] of [...heads].reverse()) {
+  for (const [number, head] of heads) {
     if (head || named.has(number) || !isUntouched(await segments.readAll(number), number)) continue;
     heads.delete(number);
     await segments.free(number);

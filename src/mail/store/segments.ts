@@ -3,13 +3,13 @@
  * size and its fdatasync is one data write. New files are filled with zeros; a free segment only gets a new number.
  */
 import { join } from 'node:path';
-import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX } from '../../base/limits.js';
-import type { Disk } from '../../base/system/disk.js';
-import type { Aside } from './aside.js';
-import { overwriteAt, writeZeros } from './overwrite.js';
-import { type Pieces, readInPieces } from './pieces.js';
-import { SegmentFile } from './segment-file.js';
-import { SegmentReader } from './segment-reader.js';
+import { isUnreadable } from '../../base/errors.js';
+import { KIB, MIB, OUTCOME_RESERVE_BYTES, PAGE_BYTES, SEGMENT_BYTES } from '../../base/limits.js';
+import type { Disk, DiskFile } from '../../base/system/disk.js';
+import type { Quarantine } from './quarantine.js';
+
+/** A larger file in the journal is foreign: FIELDPOST_MAX_BODY is at most 16 MiB, so no record is this long. */
+const SEGMENT_BYTES_MAX = 64 * MIB;
 
 const NAME = /^\d{8}\.log$/;
 const NEWER_NAME = /^\d{8}\.log\.newer\d*$/;
@@ -17,8 +17,21 @@ const NEWER_NAME = /^\d{8}\.log\.newer\d*$/;
 /** A segment with no record of its number. The file and its name are on the device. */
 export interface Prepared {
   readonly number: number;
-  readonly file: SegmentFile;
   readonly bytes: number;
+  /** A sync must follow its writes. */
+  readonly file: DiskFile;
+  /**
+   * A write resolves when its bytes are on the device: one trip to the kernel in place of two. Bytes written to `file` may
+   * not be on the device then.
+   */
+  readonly durable: DiskFile;
+  close(): Promise<void>;
+}
+
+/** The bytes, with zeros in place of unreadable ones. */
+export interface Pieces {
+  readonly bytes: Buffer;
+  readonly unreadable: { offset: number; end: number }[];
 }
 
 /** A start looks at so many files together. */
@@ -38,15 +51,11 @@ export class Segments {
   /** Segments that nothing needs. They are used next, so that flash is not filled with zeros again. */
   readonly #free = new Set<number>();
   #next: Promise<Prepared> | null = null;
-  readonly #reader: SegmentReader;
+  /** How many reads of a segment are under way. */
+  readonly #reads = new Map<number, number>();
   /** Segments whose writes failed, and that could not be removed yet. */
   readonly #vain = new Set<number>();
   #above = 0;
-  /**
-   * Segments that the start found. The last run may have been told that the name of one is not on the device. Then no later
-   * sync of the directory puts it there: only a new name does.
-   */
-  readonly #found = new Set<number>();
   readonly #keptWhole = new Set<number>();
   /** The numbers of segments that a newer version wrote. They are never used again. */
   readonly newer = new Set<number>();
@@ -55,29 +64,28 @@ export class Segments {
     this.#disk = disk;
     this.#directory = directory;
     this.#fits = fits;
-    this.#reader = new SegmentReader(disk, (segment) => this.path(segment));
   }
 
   /** Makes the directory if it is missing, and lists it. Puts aside what is not a regular file. */
-  async open(aside: Aside): Promise<void> {
-    await aside.makeDirectory(this.#directory, NAME);
+  async open(quarantine: Quarantine): Promise<void> {
+    await quarantine.makeDirectory(this.#directory, NAME);
     const numbers: number[] = [];
     for (const name of await this.#disk.list(this.#directory)) {
       if (NAME.test(name)) numbers.push(Number.parseInt(name, 10));
       if (!NEWER_NAME.test(name)) continue;
-      aside.newer.add(name);
+      quarantine.newer.add(name);
       this.#leaveToNewer(Number.parseInt(name, 10));
     }
-    for (const number of numbers) this.#found.add(number);
     for (let i = 0; i < numbers.length; i += MEASURED_AT_ONCE) {
-      await Promise.all(numbers.slice(i, i + MEASURED_AT_ONCE).map((number) => this.#measure(number, aside)));
+      await Promise.all(
+        numbers.slice(i, i + MEASURED_AT_ONCE).map((number) => this.#measure(number, quarantine)),
+      );
     }
   }
 
   /** Its number is not used again, even if it cannot be renamed. */
-  async putAsideNewer(segment: number, aside: Aside): Promise<void> {
-    await this.#reader.leave(segment);
-    await aside.move(this.path(segment), 'newer');
+  async putAsideNewer(segment: number, quarantine: Quarantine): Promise<void> {
+    await quarantine.move(this.path(segment), 'newer');
     this.#sizes.delete(segment);
     this.#leaveToNewer(segment);
   }
@@ -87,9 +95,9 @@ export class Segments {
     this.startAbove(segment);
   }
 
-  async #measure(number: number, aside: Aside): Promise<void> {
-    let bytes = await aside.find(this.path(number));
-    if (Number(bytes) > SEGMENT_BYTES_MAX) bytes = await aside.move(this.path(number), 'aside');
+  async #measure(number: number, quarantine: Quarantine): Promise<void> {
+    let bytes = await quarantine.find(this.path(number));
+    if (Number(bytes) > SEGMENT_BYTES_MAX) bytes = await quarantine.move(this.path(number), 'aside');
     if (typeof bytes === 'number') this.#sizes.set(number, bytes);
     else if (bytes === 'unusable') this.startAbove(number);
   }
@@ -132,15 +140,18 @@ export class Segments {
     const ready = await this.#prepare(bytes);
     this.#next = null;
     if (ready.bytes >= bytes) return ready;
-    await ready.file.close();
+    await ready.close();
     await this.free(ready.number);
     return await this.#fill(bytes);
   }
 
   /** A segment that was written before, open for more. The caller closes its file. */
   async reopen(number: number): Promise<Prepared> {
-    const file = await SegmentFile.open(this.#disk, this.path(number), 'update');
-    return { number, file, bytes: this.sizeOf(number) };
+    return {
+      number,
+      bytes: this.sizeOf(number),
+      ...(await openTwice(this.#disk, this.path(number), 'update')),
+    };
   }
 
   /** Prepares the next segment before it is needed, if it fits. If that fails, `take` tries again, and rejects. */
@@ -155,7 +166,7 @@ export class Segments {
 
   /** Keeps a segment that nothing needs any more for later use, or removes it. One that is being read stays as it is. */
   async free(segment: number): Promise<void> {
-    if (this.#reader.isBusyWith(segment)) return;
+    if (this.#reads.has(segment)) return;
     if (this.#keptWhole.has(segment)) {
       await this.#disk.rename(this.path(segment), `${this.path(segment)}.damaged`);
       this.#sizes.delete(segment);
@@ -193,7 +204,7 @@ export class Segments {
   async #freeNext(): Promise<void> {
     const next = await this.#next?.catch(() => null);
     this.#next = null;
-    await next?.file.close();
+    await next?.close();
     if (next) this.#free.add(next.number);
   }
 
@@ -207,7 +218,6 @@ export class Segments {
   }
 
   async remove(segment: number): Promise<void> {
-    await this.#reader.leave(segment);
     await this.#disk.remove(this.path(segment));
     this.#sizes.delete(segment);
     this.#vain.delete(segment);
@@ -228,20 +238,52 @@ export class Segments {
     }
   }
 
-  /** Gives fewer bytes at the end of the file. */
-  read(segment: number, offset: number, length: number): Promise<Buffer> {
-    return this.#reader.read(segment, offset, length);
+  /** Gives fewer bytes at the end of the file. Rejects with the disk's error. */
+  async read(segment: number, offset: number, length: number): Promise<Buffer> {
+    this.#countRead(segment, 1);
+    try {
+      const file = await this.#disk.open(this.path(segment), 'read');
+      try {
+        return await file.read(offset, length);
+      } finally {
+        await file.close().catch(() => undefined);
+      }
+    } finally {
+      this.#countRead(segment, -1);
+    }
   }
 
-  /** Unreadable bytes are zeros, and listed. */
-  readAll(segment: number): Promise<Pieces> {
-    return readInPieces(this.sizeOf(segment), (at, length) => this.read(segment, at, length));
+  #countRead(segment: number, by: 1 | -1): void {
+    const count = (this.#reads.get(segment) ?? 0) + by;
+    if (count > 0) this.#reads.set(segment, count);
+    else this.#reads.delete(segment);
+  }
+
+  /** Reads the whole segment; after EIO page by page. */
+  async readAll(segment: number): Promise<Pieces> {
+    const unreadable: Pieces['unreadable'] = [];
+    const readFrom = async (offset: number, length: number): Promise<Buffer> => {
+      try {
+        return await this.read(segment, offset, length);
+      } catch (error) {
+        if (!isUnreadable(error)) throw error;
+        if (length > PAGE_BYTES) return Buffer.concat(await pagesOf(offset, length));
+        unreadable.push({ offset, end: offset + length });
+        return Buffer.alloc(length);
+      }
+    };
+    const pagesOf = async (from: number, length: number): Promise<Buffer[]> => {
+      const pages: Buffer[] = [];
+      for (let at = from; at < from + length; at += PAGE_BYTES)
+        pages.push(await readFrom(at, Math.min(PAGE_BYTES, from + length - at)));
+      return pages;
+    };
+    return { bytes: await readFrom(0, this.sizeOf(segment)), unreadable };
   }
 
   async close(): Promise<void> {
-    await this.#reader.close();
     const next = await this.#next?.catch(() => null);
-    await next?.file.close();
+    await next?.close();
     this.#next = null;
   }
 
@@ -255,33 +297,27 @@ export class Segments {
 
   async #fill(bytes: number): Promise<Prepared> {
     await this.#removeVain();
-    const free = bytes === SEGMENT_BYTES && this.#free.size > 0 ? Math.max(...this.#free) : null;
-    const number = free && (await this.#takeFree(free));
-    if (number) return await this.#open(number, bytes, 'update');
+    const [free] = bytes === SEGMENT_BYTES ? this.#free : [];
+    const number = free === undefined ? null : await this.#takeFree(free);
+    if (number !== null) return await this.#open(number, bytes, 'update');
     await this.#removeFree(bytes);
     return await this.#open(this.#newNumber(bytes), bytes, 'create');
   }
 
-  get #highest(): number {
-    return Math.max(this.#above, ...this.#sizes.keys());
-  }
-
   #newNumber(bytes: number): number {
-    const number = this.#highest + 1;
+    const number = Math.max(this.#above, ...this.#sizes.keys()) + 1;
     this.#sizes.set(number, bytes);
     return number;
   }
 
   /**
-   * Gives a free segment the highest number, under which its old records are void. Null if the file cannot be renamed.
+   * Gives a free segment the highest number, under which its old records are void. The last run may have been told that the
+   * old name is not on the device, and then no later sync of the directory puts it there. Null if the file cannot be renamed.
    */
   async #takeFree(free: number): Promise<number | null> {
     this.#free.delete(free);
-    // This run prepared the one with the highest number, and never wrote to it.
-    if (free === this.#highest && !this.#found.has(free)) return free;
     const number = this.#newNumber(SEGMENT_BYTES);
     try {
-      await this.#reader.leave(free);
       await this.#disk.rename(this.path(free), this.path(number));
       this.#sizes.delete(free);
       return number;
@@ -294,18 +330,61 @@ export class Segments {
 
   /** Syncs file and directory before the first record: an append relies on size and name. */
   async #open(number: number, bytes: number, how: 'create' | 'update'): Promise<Prepared> {
-    let file: SegmentFile | null = null;
+    let opened: Prepared | null = null;
     try {
-      file = await SegmentFile.open(this.#disk, this.path(number), how);
-      if (how === 'create') await writeZeros(file, bytes);
-      await file.sync();
+      opened = { number, bytes, ...(await openTwice(this.#disk, this.path(number), how)) };
+      if (how === 'create') await writeZeros(opened.file, bytes);
+      await opened.file.sync();
       await this.#disk.syncDirectory(this.#directory);
-      return { number, file, bytes };
+      return opened;
     } catch (error) {
-      await file?.close().catch(() => undefined);
+      await opened?.close().catch(() => undefined);
       // Its name may not be on the device.
       await this.abandon(number);
       throw error;
     }
+  }
+}
+
+/** One file by two descriptors, because the kernel ties O_DSYNC to a descriptor. */
+async function openTwice(
+  disk: Disk,
+  path: string,
+  how: 'create' | 'update',
+): Promise<Pick<Prepared, 'file' | 'durable' | 'close'>> {
+  const file = await disk.open(path, how);
+  const durable = await disk.open(path, 'durable').catch(async (error) => {
+    await file.close().catch(() => undefined);
+    throw error;
+  });
+  const close = async () => void (await Promise.all([file.close(), durable.close()]));
+  return { file, durable, close };
+}
+
+const ZEROS = Buffer.alloc(256 * KIB);
+
+/** Writes zeros from the file's beginning. */
+async function writeZeros(file: Pick<DiskFile, 'write'>, bytes: number): Promise<void> {
+  for (let at = 0; at < bytes; at += ZEROS.length) {
+    await file.write(ZEROS.subarray(0, Math.min(ZEROS.length, bytes - at)), at);
+  }
+}
+
+/**
+ * Resolves once the file on the device is all zeros. Flash writes them to other blocks, so the old bytes may stay on the chip.
+ * Rejects with the disk's error.
+ */
+export async function overwrite(file: DiskFile): Promise<void> {
+  await writeZeros(file, await file.size());
+  await file.sync();
+}
+
+/** The same for a path. */
+export async function overwriteAt(disk: Disk, path: string): Promise<void> {
+  const file = await disk.open(path, 'update');
+  try {
+    await overwrite(file);
+  } finally {
+    await file.close();
   }
 }

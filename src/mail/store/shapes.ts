@@ -3,7 +3,6 @@
  * It does not say that this program, without a fault, has written them. A file that has another shape is damaged. The
  * members that a newer minor version adds are not looked at. Pure.
  */
-
 import { isJsonObject, mapOf, type Shape, shapeOf } from '../../base/json.js';
 import { BOOK, BOOK_EVENTS } from '../book/book.js';
 import type { EmailContent, Message, ReadyMadeContent, ShortContent } from '../message/message.js';

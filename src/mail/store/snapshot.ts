@@ -1,27 +1,28 @@
 /**
- * The snapshots, `store.json` and the one before it, `store.json.1`, as an adapter of lowdb. lowdb's own file adapter never
- * syncs; a checkpoint by this one survives a power cut at any point.
+ * The snapshots, `store.json` and the one before it, `store.json.1`, as an adapter of lowdb. A checkpoint survives a power
+ * cut at any point. If the kernel refuses one of the two names, because it cannot read a directory entry or an inode, the
+ * newest snapshot has the other name.
  *
- * If the kernel refuses one of the two names, because it cannot read a directory entry or an inode, the newest snapshot has
- * the other name.
+ *     {"crc":"xxxxxxxx","through":{"segment":n,"offset":n},"state":{"format":{"major":n,"minor":n},…,"messages":[
+ *     [[…],[…]],
+ *     [[…]]
+ *     ]}}
+ *
+ * `crc` is the CRC-32 of all bytes behind its comma. The state includes the journal up to `through`. A line is a list of
+ * some hundred messages (message-table.ts): the store reads and writes a line at a time, to save memory and not to hold up
+ * others.
  */
+import { Buffer } from 'node:buffer';
 import { join } from 'node:path';
+import { crc32, hex8 } from '../../base/crc.js';
 import { type Adapter, writeNew } from '../../base/durable-file.js';
 import { isDiskFull, isUnreadable } from '../../base/errors.js';
-import { DAMAGED_BYTES_MAX } from '../../base/limits.js';
 import type { Disk } from '../../base/system/disk.js';
-import type { Aside } from './aside.js';
-import { fromDocument, toDocument } from './document.js';
+import { fromDocument, type StoreDocument, toDocument } from './document.js';
 import type { Position } from './event.js';
-import { isForeign } from './format.js';
+import { FORMAT, type Format, formatOf, isForeign } from './format.js';
+import { DAMAGED_BYTES_MAX, type Quarantine } from './quarantine.js';
 import type { SnapshotState } from './recovery.js';
-import {
-  beginsLikeSnapshot,
-  decodeSnapshot,
-  encodeSnapshot,
-  HEAD_BYTES_MAX,
-  type Snapshot,
-} from './snapshot-text.js';
 import type { State } from './state.js';
 import type { Bounds } from './weight.js';
 
@@ -51,7 +52,7 @@ interface FoundSnapshot {
 export interface SnapshotOptions {
   readonly disk: Disk;
   readonly directory: string;
-  readonly aside: Aside;
+  readonly quarantine: Quarantine;
   readonly bounds: Bounds;
   /** Called with the bytes of memory that a checkpoint no longer needs. */
   readonly dropped: (bytes: number) => void;
@@ -118,7 +119,7 @@ export class SnapshotAdapter implements Adapter<State> {
     this.#previous = previous.snapshot?.through ?? null;
     this.#bytes = current.size || previous.size;
     for (const name of await this.#options.disk.list(this.#options.directory)) {
-      if (NEWER_NAME.test(name)) this.#options.aside.newer.add(name);
+      if (NEWER_NAME.test(name)) this.#options.quarantine.newer.add(name);
       if (!isTemporary(name) || (await this.#isRefused(name))) continue;
       await this.#options.disk.remove(this.#path(name));
     }
@@ -187,7 +188,7 @@ export class SnapshotAdapter implements Adapter<State> {
 
   async #isRefused(name: string): Promise<boolean> {
     if (this.#refused.has(name)) return true;
-    if ((await this.#options.aside.find(this.#path(name))) !== 'unusable') return false;
+    if ((await this.#options.quarantine.find(this.#path(name))) !== 'unusable') return false;
     this.#refused.add(name);
     if (name === CURRENT) this.#current = null;
     if (name === PREVIOUS) this.#previous = null;
@@ -195,14 +196,14 @@ export class SnapshotAdapter implements Adapter<State> {
   }
 
   async #find(name: string): Promise<FoundSnapshot> {
-    const { aside } = this.#options;
+    const { quarantine } = this.#options;
     const path = this.#path(name);
-    const putAside = () => aside.move(path, 'damaged');
-    const copyAside = () => aside.copyNewer(path);
+    const putAside = () => quarantine.move(path, 'damaged');
+    const copyAside = () => quarantine.copyNewer(path);
     const readAgain = async () => (await this.#read(path, putAside)) ?? Buffer.alloc(0);
     const decodeAgain = async () => decodeSnapshot(await readAgain()) ?? decodeSnapshot(await readAgain());
     const ways = { putAside, copyAside, readAgain, decode: decodeAgain };
-    const size = await aside.find(path);
+    const size = await quarantine.find(path);
     if (size === 'unusable') {
       this.#refused.add(name);
       return { ...NOTHING, state: 'bad', ...ways };
@@ -289,4 +290,77 @@ function isBefore({ snapshot: one }: FoundSnapshot, { snapshot: other }: FoundSn
 async function asBad(found: FoundSnapshot): Promise<FoundSnapshot> {
   if (found.state !== 'good') return found;
   return { ...found, state: 'bad', bytes: await found.readAgain(), snapshot: null };
+}
+
+const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}),"state":/;
+/** The first member of the state: the version is known before the state is parsed. */
+const FORMAT_MEMBER = /^\{"format":(\{"major":\d+,"minor":\d+\})/;
+/** `beginsLikeSnapshot` looks at so many bytes. */
+export const HEAD_BYTES_MAX = 200;
+const TAIL = '\n]}}\n';
+const CRC_AT = '{"crc":"'.length;
+const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
+
+/** A snapshot with a right checksum. */
+interface Snapshot {
+  readonly through: Position;
+  readonly format: Format;
+  /** Parses it. */
+  state(): StoreDocument;
+}
+
+/** The bytes of a snapshot, each piece made on demand. The checksum stands at their begin, and is known at their end. */
+export function* encodeSnapshot(
+  through: Position,
+  { messages, ...rest }: StoreDocument,
+): Generator<Buffer, { bytes: Buffer; at: number }, void> {
+  const members = JSON.stringify({ format: FORMAT, ...rest }).slice(0, -1);
+  const head = `{"crc":"xxxxxxxx","through":${JSON.stringify(through)},"state":${members},"messages":[`;
+  let piece = Buffer.from(head);
+  let crc = crc32(piece.subarray(SUMMED_FROM));
+  yield piece;
+  let separator = '\n';
+  for (const line of messages) {
+    piece = Buffer.from(separator + JSON.stringify(line));
+    crc = crc32(piece, crc);
+    yield piece;
+    separator = ',\n';
+  }
+  piece = Buffer.from(TAIL);
+  yield piece;
+  return { bytes: Buffer.from(hex8(crc32(piece, crc))), at: CRC_AT };
+}
+
+/** Null if the bytes are not a whole snapshot. */
+export function decodeSnapshot(bytes: Buffer): Snapshot | null {
+  const start = bytes.toString('latin1', 0, HEAD_BYTES_MAX);
+  const [head = '', crc, through] = HEAD.exec(start) ?? [];
+  if (through === undefined || crc !== hex8(crc32(bytes.subarray(SUMMED_FROM)))) return null;
+  const format = FORMAT_MEMBER.exec(start.slice(head.length))?.[1];
+  return {
+    through: JSON.parse(through),
+    format: formatOf(format && JSON.parse(format)),
+    state() {
+      const end = bytes.indexOf('\n');
+      const members = JSON.parse(`${bytes.toString('utf8', head.length, end)}]}`);
+      const lines = bytes.subarray(end + 1, -TAIL.length);
+      return { ...members, messages: linesIn(lines, members.kinds === undefined) };
+    },
+  };
+}
+
+/** The rows of one line after another. In format 1 a line is no list. */
+function* linesIn(bytes: Buffer, isOld: boolean): Generator<unknown[], void, void> {
+  for (let from = 0; from < bytes.length; ) {
+    const at = bytes.indexOf(',\n', from);
+    const to = at < 0 ? bytes.length : at;
+    const line = bytes.toString('utf8', from, to);
+    yield JSON.parse(isOld ? `[${line}]` : line);
+    from = to + ',\n'.length;
+  }
+}
+
+/** True if a file with this head is a snapshot, whole or not. */
+function beginsLikeSnapshot(head: Buffer): boolean {
+  return HEAD.test(head.toString('latin1'));
 }

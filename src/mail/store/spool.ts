@@ -5,15 +5,21 @@
  */
 import { join } from 'node:path';
 import { crc32 } from '../../base/crc.js';
-import { FieldpostError } from '../../base/errors.js';
-import { BLOCK_BYTES, SPOOL_READ_BYTES } from '../../base/limits.js';
+import { assert, FieldpostError } from '../../base/errors.js';
+import { BLOCK_BYTES, KIB } from '../../base/limits.js';
 import type { Disk, DiskFile } from '../../base/system/disk.js';
 import { Turns } from '../../base/turns.js';
 import type { Attachment } from '../message/message.js';
-import type { Aside } from './aside.js';
 import { asDiskError, asUnreadable } from './disk-error.js';
 import type { RandomBytes } from './ids.js';
+import type { Quarantine } from './quarantine.js';
+import type { Reservation } from './quota.js';
+import type { Reclaimer } from './reclaim.js';
 import { FILE_NAME as NAME } from './shapes.js';
+import { fileBytes } from './state.js';
+
+/** One read of an attachment that is being sent. */
+export const SPOOL_READ_BYTES = 64 * KIB;
 
 const unreadable = (error: unknown): never => {
   throw asUnreadable('a stored attachment', error);
@@ -51,8 +57,8 @@ export class Spool {
   }
 
   /** Makes the directory if it is missing. The caller syncs its name. */
-  open(aside: Aside): Promise<void> {
-    return aside.makeDirectory(this.#directory, NAME);
+  open(quarantine: Quarantine): Promise<void> {
+    return quarantine.makeDirectory(this.#directory, NAME);
   }
 
   /** Lists the files. `needed`: the files that messages need, with their sizes. Returns the others. */
@@ -90,7 +96,7 @@ export class Spool {
     const before = this.#sizes.get(id);
     const size = (before ?? 0) + bytes;
     this.#sizes.set(id, size);
-    this.#bytes += diskBytes(size) - (before === undefined ? 0 : diskBytes(before));
+    this.#bytes += fileBytes(size) - (before === undefined ? 0 : fileBytes(before));
   }
 
   /** Resolves once the names of these files are on the device (Q1). Calls at the same time share a sync. */
@@ -141,7 +147,7 @@ export class Spool {
         this.#stuck.delete(id);
         this.#names.delete(id);
         const size = this.#sizes.get(id);
-        if (size !== undefined) this.#bytes -= diskBytes(size);
+        if (size !== undefined) this.#bytes -= fileBytes(size);
         this.#sizes.delete(id);
       }
     });
@@ -196,11 +202,197 @@ export class Spool {
   }
 }
 
-/** Whole blocks, and one more for inode and name. */
-function diskBytes(size: number): number {
-  return (Math.ceil(size / BLOCK_BYTES) + 1) * BLOCK_BYTES;
-}
-
+/** A file of the spool that is gone or has changed. */
 function changed(): FieldpostError {
   return new FieldpostError('storage-damaged', 'a stored attachment is not what was accepted');
+}
+
+/** What a request does with its upload. */
+export type Upload = Pick<SpoolUpload, 'begin' | 'drop' | 'discard'>;
+/** A file on its way into the spool. */
+export type IncomingFile = Pick<SpoolFile, 'write' | 'finish'>;
+
+interface UploadOptions {
+  readonly spool: Spool;
+  readonly reserved: Reservation;
+  /** Whole blocks; a file goes to the disk in pieces of so many bytes. */
+  readonly writeBytes: number;
+  readonly reclaimer: Reclaimer;
+  readonly onOver: () => void;
+}
+
+/**
+ * The files of one request on their way into the spool (Q0, Q1). They are not promised yet. It ends when an acceptance takes
+ * its files, or when it is discarded.
+ */
+export class SpoolUpload {
+  readonly #options: UploadOptions;
+  readonly #coming = new Set<SpoolFile>();
+  /** Whole files that no acceptance took yet. */
+  readonly #whole = new Set<string>();
+  #isOver = false;
+
+  constructor(options: UploadOptions) {
+    this.#options = options;
+  }
+
+  /** Begins a file; `type` is its media type. Rejects with queue-full, storage-full, storage-failed, busy. */
+  async begin(named: { readonly name: string; readonly type: string }): Promise<IncomingFile> {
+    const { spool, reserved, writeBytes, reclaimer } = this.#options;
+    await reclaimer.makeFile(reserved);
+    this.#mustGoOn();
+    const created = { ...(await spool.create()), name: named.name, type: named.type };
+    const file: SpoolFile = new SpoolFile(created, writeBytes, {
+      reserve: (bytes) => this.#grow(created.id, bytes),
+      onWhole: () => {
+        this.#mustGoOn();
+        this.#coming.delete(file);
+        this.#whole.add(created.id);
+      },
+    });
+    this.#coming.add(file);
+    if (this.#isOver) await this.discard();
+    this.#mustGoOn();
+    reserved.spend(BLOCK_BYTES);
+    return file;
+  }
+
+  /** Reserves and counts the next bytes of a file. */
+  async #grow(id: string, bytes: number): Promise<void> {
+    const { spool, reserved, reclaimer } = this.#options;
+    this.#mustGoOn();
+    // Only a file's last piece is no multiple of a block.
+    const blockBytes = Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
+    await reclaimer.grow(reserved, blockBytes);
+    await reclaimer.keepWithin();
+    // In one step, so that no other upload gets these bytes.
+    reserved.spend(blockBytes);
+    spool.grow(id, bytes);
+  }
+
+  /** Two buffers of `writeBytes`: one is filled while the other is written. */
+  get memoryBytes(): number {
+    return 2 * this.#options.writeBytes;
+  }
+
+  /** True if this upload has the file, and no acceptance took it. */
+  has(id: string): boolean {
+    return this.#whole.has(id);
+  }
+
+  /** An acceptance takes the files, and removes them if it fails. */
+  take(ids: readonly string[]): void {
+    for (const id of ids) assert(this.#whole.delete(id), 'an attachment is taken once');
+    this.#end();
+  }
+
+  /** Removes a whole file that another one has replaced. */
+  async drop({ id }: Attachment): Promise<void> {
+    assert(this.#whole.delete(id), 'a whole file that nobody has taken');
+    await this.#options.spool.remove([id]);
+  }
+
+  /** Ends the upload: removes every file that no acceptance took, and frees what is reserved. Never rejects. */
+  async discard(): Promise<void> {
+    this.#end();
+    const coming = [...this.#coming];
+    const ids = [...this.#whole, ...coming.map(({ id }) => id)];
+    this.#coming.clear();
+    this.#whole.clear();
+    await Promise.all(coming.map((file) => file.close()));
+    await this.#options.spool.remove(ids);
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#options.reserved.end();
+    this.#options.onOver();
+  }
+
+  #mustGoOn(): void {
+    if (this.#isOver) throw new FieldpostError('malformed-request', 'the upload was given up');
+  }
+}
+
+interface CreatedFile extends Pick<Attachment, 'id' | 'name' | 'type'> {
+  readonly file: DiskFile;
+}
+
+/**
+ * One file on its way into the spool (Q0). Gathers small chunks into large writes, at the pace of the disk, and computes the
+ * checksum. The end of its upload removes an unfinished file.
+ */
+class SpoolFile {
+  readonly #created: CreatedFile;
+  /** `reserve`: before bytes are written. `onWhole` throws if the upload was given up. */
+  readonly #owner: { reserve(bytes: number): Promise<void>; onWhole(): void };
+  /** Two buffers: one is filled while the other is written. */
+  #buffer: Buffer;
+  #other: Buffer | null = null;
+  #filled = 0;
+  #writing: Promise<void> = Promise.resolve();
+  #size = 0;
+  #crc = 0;
+
+  constructor(
+    created: CreatedFile,
+    writeBytes: number,
+    owner: { reserve(bytes: number): Promise<void>; onWhole(): void },
+  ) {
+    this.#created = created;
+    this.#owner = owner;
+    this.#buffer = Buffer.allocUnsafeSlow(writeBytes);
+  }
+
+  get id(): string {
+    return this.#created.id;
+  }
+
+  /**
+   * Copies the next octets. Gives a promise only if the disk must catch up first; until it resolves, do not change them.
+   * Throws queue-full, storage-full, storage-failed.
+   */
+  write(bytes: Buffer): Promise<void> | void {
+    const taken = bytes.copy(this.#buffer, this.#filled);
+    this.#filled += taken;
+    if (this.#filled === this.#buffer.length)
+      return this.#flush().then(() => this.write(bytes.subarray(taken)));
+  }
+
+  /** Resolves when the other buffer is free. */
+  async #flush(): Promise<void> {
+    const bytes = this.#buffer.subarray(0, this.#filled);
+    this.#crc = crc32(bytes, this.#crc);
+    await this.#owner.reserve(bytes.length);
+    await this.#writing;
+    this.#writing = this.#created.file.write(bytes, this.#size).catch(refused);
+    // The next flush, or finish(), throws it.
+    this.#writing.catch(() => undefined);
+    this.#size += bytes.length;
+    const other = this.#other ?? Buffer.allocUnsafeSlow(this.#buffer.length);
+    this.#other = this.#buffer;
+    this.#buffer = other;
+    this.#filled = 0;
+  }
+
+  /** Resolves when the octets are synced, the file's name not yet. Throws like `write`. */
+  async finish(): Promise<Attachment> {
+    if (this.#filled > 0) await this.#flush();
+    await this.#writing;
+    await this.#created.file.sync().catch(refused);
+    await this.close();
+    this.#owner.onWhole();
+    const { id, name, type } = this.#created;
+    return { id, size: this.#size, crc: this.#crc, name, type };
+  }
+
+  /** Never rejects. */
+  async close(): Promise<void> {
+    await this.#created.file.close().catch(() => undefined);
+  }
+}
+
+function refused(error: unknown): never {
+  throw asDiskError(error);
 }

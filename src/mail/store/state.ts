@@ -1,8 +1,10 @@
 /**
  * The state of the store, and `apply`, which alone changes it, in live use and in a replay.
  */
-
+import { assert } from '../../base/errors.js';
 import type { JsonObject } from '../../base/json.js';
+import { BLOCK_BYTES } from '../../base/limits.js';
+import { forgetOldest } from '../../base/recent.js';
 import type { Boot, Stamp } from '../../base/stamp.js';
 import { isFinal } from '../../base/views.js';
 import { applyBook, type Book, emptyBook, isBookEvent } from '../book/book.js';
@@ -11,12 +13,16 @@ import type { AcceptedMessage, ContentSum, MovedMessage, Position, StoreEvent } 
 import { unknownMembers } from './format.js';
 import { counterOf } from './ids.js';
 import { insertKey } from './keys.js';
-import { clearSubjects, forgetSurplus, insertRow, messagesOf, moveTo } from './lists.js';
-import { MessageTable } from './message-table.js';
-import { setPlace } from './places.js';
-import type { MessageRow } from './rows.js';
+import {
+  type MessageRow,
+  MessageTable,
+  messageOf,
+  PLAIN_LENGTH,
+  placeOf,
+  type RowKind,
+} from './message-table.js';
 import { ACCEPTED_MEMBERS } from './shapes.js';
-import { type Bounds, messageWeight, type Weights } from './weight.js';
+import { type Bounds, memoryBytes, messageWeight, plainWeight, type Weights } from './weight.js';
 
 /** An Idempotency-Key that led to an acceptance. */
 export interface KeyEntry {
@@ -279,4 +285,216 @@ function retry(state: State, { id, at, reachMs }: { id: string; at: Stamp; reach
   } else if (!isFinal(message.status)) {
     message.due = null;
   }
+}
+
+/** The lists that keep an order of their own. */
+export const ORDERED = ['deferred', 'kept', 'finished'] as const;
+
+/** The messages of these ids. */
+export function* messagesOf({ messages }: State, ids: Iterable<string>): Generator<Message, void, void> {
+  for (const id of ids) yield messages.get(id) as Message;
+}
+
+/** How many messages wait, those that are being sent included. */
+export function countWaiting({ messages, kept, finished }: State): number {
+  return messages.size - kept.size - finished.size;
+}
+
+/** Adds a message to the state, and to the list of its status. */
+export function insert(state: State, message: Message, place: Place | null): void {
+  state.messages.add(message);
+  state.weights.messages += messageWeight(message);
+  enter(state, message, place);
+  forgetSurplus(state);
+}
+
+/** Adds a row. Forgets nothing, because at a start the order of the lists is not known yet. */
+export function insertRow(state: State, row: MessageRow): void {
+  const { list: kinds } = state.messages.kinds;
+  state.messages.addRow(row);
+  const { status, type } = kinds[row[1]] as RowKind;
+  if (row.length === PLAIN_LENGTH && status === 'queued') {
+    // Nearly all: accepting and a start with ten thousand make no Message.
+    state.weights.messages += plainWeight(row[2], row[3]);
+    if (row[6] > 0) countLive(state, row[6], row[8]);
+    if (type !== 1) state.forCloud.add(row[0]);
+    return;
+  }
+  // For what must be counted. The table makes its own when somebody asks.
+  const message = messageOf(row, kinds);
+  state.weights.messages += messageWeight(message);
+  message.place = null;
+  enter(state, message, placeOf(row));
+}
+
+/** Brings a list into this order. Ids that are not in it are ignored; what the order lacks comes last. */
+export function arrange(list: Set<string>, order: readonly string[]): void {
+  const rest = new Set(list);
+  list.clear();
+  for (const id of order) if (rest.delete(id)) list.add(id);
+  for (const id of rest) list.add(id);
+}
+
+/** Moves a message, with its content at `place`, into the list of its present status. */
+export function moveTo(state: State, message: Message, place: Place | null): void {
+  state.deferred.delete(message.id);
+  if (state.kept.delete(message.id)) state.weights.kept -= messageWeight(message);
+  enter(state, message, place);
+  forgetSurplus(state);
+}
+
+/** Adds a message that is in none of the lists of a status. */
+function enter(state: State, message: Message, place: Place | null): void {
+  setPlace(state, message, place);
+  const isDone = isFinal(message.status);
+  if (message.extras?.urgent) state.urgent[isDone ? 'delete' : 'add'](message.id);
+  if (message.type !== 1) state.forCloud[isDone ? 'delete' : 'add'](message.id);
+  if (message.extras?.onlySends) countOnlySent(state, message);
+  if (message.status === 'deferred') state.deferred.add(message.id);
+  if (!isDone) return;
+  const list = place ? 'kept' : 'finished';
+  state[list].add(message.id);
+  state.weights[list] += messageWeight(message);
+}
+
+/** A message enters a list after each change of its weight. */
+function countOnlySent({ onlySent, weights }: State, message: Message): void {
+  weights.onlySent -= onlySent.get(message.id) ?? 0;
+  onlySent.delete(message.id);
+  if (isFinal(message.status)) return;
+  const weight = messageWeight(message);
+  onlySent.set(message.id, weight);
+  weights.onlySent += weight;
+}
+
+/** Forgets finished messages, the oldest first, until the state is within its bounds. */
+export function forgetSurplus(state: State): void {
+  const { finished, bounds, weights } = state;
+  const isTooMuch = () =>
+    finished.size > bounds.historyMax ||
+    weights.finished > bounds.finishedBytesMax ||
+    memoryBytes(state) > bounds.memoryBytesMax;
+  forgetOldest(finished, isTooMuch, (id) => forget(state, id));
+}
+
+function forget(state: State, id: string): void {
+  const message = state.messages.get(id) as Message;
+  assert(isFinal(message.status), 'only a finished message is forgotten');
+  state.messages.delete(id);
+  state.finished.delete(id);
+  const weight = messageWeight(message);
+  state.weights.messages -= weight;
+  state.weights.finished -= weight;
+}
+
+/** Subjects are content, too: those of finished messages go. */
+function clearSubjects(state: State): void {
+  const { finished, weights } = state;
+  for (const message of messagesOf(state, finished)) {
+    const before = messageWeight(message);
+    message.subject = '';
+    weights.messages += messageWeight(message) - before;
+    weights.finished += messageWeight(message) - before;
+  }
+}
+
+/** Null: the content is dropped. Counts the live bytes of each segment. */
+function setPlace(state: State, message: Message, place: Place | null): void {
+  if (message.place) countContent(state, message, message.place, -1);
+  if (place) countContent(state, message, place, 1);
+  if (!message.place !== !place)
+    for (const { id, size } of message.attachments) {
+      const users = countUser(state.fileUsers, id, place ? 1 : -1);
+      if (users === 0) state.released.push(id);
+      if (users === (place ? 1 : 0)) countOnlySentBytes(state, message, (place ? 1 : -1) * fileBytes(size));
+    }
+  if (message.place && !place) message.textBytes = message.place.length;
+  message.place = place;
+}
+
+/** The recipients of one mail share its content: it counts with the first of them, until the last one drops it. */
+function countContent(state: State, message: Message, place: Place, sign: 1 | -1): void {
+  if (isShared(message)) {
+    const users = countUser(state.contentUsers, contentKey(place), sign);
+    if (users !== (sign === 1 ? 1 : 0)) return;
+  }
+  countLive(state, place.segment, sign * place.length);
+  countOnlySentBytes(state, message, sign * place.length);
+}
+
+function countOnlySentBytes({ weights }: State, { extras }: Message, bytes: number): void {
+  if (extras?.onlySends) weights.onlySentBytes += bytes;
+}
+
+/** What a file takes on the disk: its blocks, and one for its inode and name. */
+export function fileBytes(size: number): number {
+  return (Math.ceil(size / BLOCK_BYTES) + 1) * BLOCK_BYTES;
+}
+
+function isShared({ extras }: Message): boolean {
+  return extras?.mail !== undefined;
+}
+
+function contentKey({ segment, offset }: Place): string {
+  return `${segment}:${offset}`;
+}
+
+/** One more message needs it, or one less. Gives how many need it now. */
+function countUser(users: Map<string, number>, key: string, sign: 1 | -1): number {
+  const count = (users.get(key) ?? 0) + sign;
+  if (count > 0) users.set(key, count);
+  else users.delete(key);
+  return count;
+}
+
+/** Adds to the live bytes of a segment; a negative number takes away. */
+function countLive({ liveBytes }: State, segment: number, addedBytes: number): void {
+  const bytes = (liveBytes.get(segment) ?? 0) + addedBytes;
+  if (bytes === 0) liveBytes.delete(segment);
+  else liveBytes.set(segment, bytes);
+}
+
+/**
+ * Adds up the bytes that dropping the contents of some messages frees: files at once, texts with their segments. A shared
+ * file or text counts with the last message that needs it.
+ */
+export class Freed {
+  fileBytes = 0;
+  textBytes = 0;
+  readonly #state: Pick<State, 'fileUsers' | 'contentUsers'>;
+  /** How many of the messages need a file, or a shared content. */
+  readonly #counted = new Map<string, number>();
+
+  constructor(state: Pick<State, 'fileUsers' | 'contentUsers'>) {
+    this.#state = state;
+  }
+
+  add(message: Message): void {
+    const { fileUsers, contentUsers } = this.#state;
+    const { place, attachments } = message;
+    if (place && (!isShared(message) || this.#isLast(contentUsers, contentKey(place))))
+      this.textBytes += place.length;
+    for (const { id, size } of attachments) if (this.#isLast(fileUsers, id)) this.fileBytes += size;
+  }
+
+  #isLast(users: ReadonlyMap<string, number>, key: string): boolean {
+    return countUser(this.#counted, key, 1) === users.get(key);
+  }
+}
+
+/** Bytes of needed content in the journal. */
+export function liveBytesOf({ liveBytes }: State): number {
+  let sum = 0;
+  for (const bytes of liveBytes.values()) sum += bytes;
+  return sum;
+}
+
+/** The sizes of needed attachments, by their ids. */
+export function neededFiles({ messages }: State): Map<string, number> {
+  const needed = new Map<string, number>();
+  for (const { place, attachments } of messages.select((known) => known.attachments !== undefined)) {
+    if (place === null) continue;
+    for (const { id, size } of attachments) needed.set(id, size);
+  }
+  return needed;
 }

@@ -7,12 +7,12 @@
  */
 import { Buffer } from 'node:buffer';
 import { crc32, hex8 } from '../../base/crc.js';
-import { OUTCOME_SYNC_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Disk, DiskFile } from '../../base/system/disk.js';
 import { Turns } from '../../base/turns.js';
 import type { Position } from './event.js';
+import { OUTCOME_SYNC_MS } from './journal.js';
 
 const LINE = /^([0-9a-f]{8}) (\{"segment":(\d+),"synced":(\d+)\}) *\n$/;
 /** Within one sector, which is wholly old or wholly new. */

@@ -3,11 +3,15 @@
  * message measures 370 bytes, a file 250, a key 270, an id 46. Pure.
  */
 import { Buffer } from 'node:buffer';
-import { BOOK_MEMORY_BYTES, FINISHED_SHARE, IDEMPOTENCY_KEYS_MAX } from '../../base/limits.js';
+import { FINISHED_SHARE, KIB } from '../../base/limits.js';
 import { cut } from '../../base/text.js';
 import type { Book } from '../book/book.js';
 import type { Attachment, Message } from '../message/message.js';
 import type { KeyEntry, State } from './state.js';
+
+/** Memory that messages leave to the address book. */
+const BOOK_MEMORY_BYTES = 512 * KIB;
+export const IDEMPOTENCY_KEYS_MAX = 10_000;
 
 /** How much a state may hold. Settings, not part of the history. */
 export interface Bounds {

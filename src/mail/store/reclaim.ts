@@ -1,63 +1,64 @@
 /**
- * Makes room for new messages: drops content that is kept only for a retry, and compacts the journal while the disk is
+ * Reclaims what new messages need: drops content that is kept only for a retry, and compacts the journal while the disk is
  * short.
  */
-import { BLOCK_BYTES, SEGMENT_BYTES, TIDY_EVERY_MS } from '../../base/limits.js';
+import { BLOCK_BYTES, SECOND_MS, SEGMENT_BYTES } from '../../base/limits.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';
 import { Turns } from '../../base/turns.js';
-import type { Budget, Reservation } from './budget.js';
 import type { Ledger } from './ledger.js';
-import { messagesOf } from './lists.js';
-import { Freed } from './places.js';
-import { type Asker, NOTHING, type Room } from './room.js';
+import { type Amounts, type Asker, NOTHING, type Quota, type Reservation } from './quota.js';
+import { Freed, messagesOf } from './state.js';
 import { messageWeight } from './weight.js';
 
-interface RoomMakerOptions {
+/** How often the journal is tidied while the disk is short. */
+const TIDY_EVERY_MS = 30 * SECOND_MS;
+
+interface ReclaimerOptions {
   readonly ledger: Ledger;
-  readonly budget: Budget;
+  readonly quota: Quota;
   readonly log: Log;
   readonly clock: Pick<Clock, 'bootMs'>;
 }
 
-/** Reserves room, and makes it if there is too little. */
-export class RoomMaker {
-  readonly #options: RoomMakerOptions;
+/** Reserves, and reclaims if there is too little. */
+export class Reclaimer {
+  readonly #options: ReclaimerOptions;
   readonly #turns = new Turns();
   #compactedMs = Number.NEGATIVE_INFINITY;
 
-  constructor(options: RoomMakerOptions) {
+  constructor(options: ReclaimerOptions) {
     this.#options = options;
   }
 
-  /** Reserves room. If content must be dropped first, it reserves no bytes yet. Throws queue-full or storage-full. */
-  reserve(asked: Room, asker: Asker): Reservation {
-    return this.#orCompact(() => this.#options.budget.reserve(asked, asker));
+  /** If content must be dropped first, it reserves no bytes yet. Throws queue-full or storage-full. */
+  reserve(asked: Amounts, asker: Asker): Reservation {
+    return this.#orCompact(() => this.#options.quota.reserve(asked, asker));
   }
 
   /** Takes an inode, and a block for inode and name. Throws queue-full or storage-full. */
-  async makeFile(room: Reservation): Promise<void> {
-    await this.makeRoom(room, BLOCK_BYTES);
-    await this.keepBudget();
-    this.#options.budget.space.takeFile();
+  async makeFile(reserved: Reservation): Promise<void> {
+    await this.grow(reserved, BLOCK_BYTES);
+    await this.keepWithin();
+    this.#options.quota.space.takeFile();
   }
 
   /**
    * Resolves once so many bytes are reserved. Throws queue-full or storage-full. One caller at a time, so that two callers
    * do not rely on the same dropped content.
    */
-  async makeRoom(room: Reservation, bytes: number): Promise<void> {
-    if (room.bytes >= bytes) return;
+  async grow(reserved: Reservation, bytes: number): Promise<void> {
+    if (reserved.bytes >= bytes) return;
     await this.#turns.do(async () => {
-      if (this.#options.budget.stale) await this.#options.budget.look();
-      await this.#dropFor(bytes - room.bytes, room.asker);
-      this.#orCompact(() => room.add(bytes - room.bytes));
+      if (this.#options.quota.space.stale) await this.#options.quota.look();
+      await this.#dropFor(bytes - reserved.bytes, reserved.asker);
+      this.#orCompact(() => reserved.add(bytes - reserved.bytes));
     });
   }
 
   /** Resolves once segments that are kept for later have made way for all reserved bytes: only files need it. */
-  keepBudget(): Promise<void> {
-    return this.#options.ledger.makeWay(this.#options.budget.reservedBytes);
+  keepWithin(): Promise<void> {
+    return this.#options.ledger.makeWay(this.#options.quota.reservedBytes);
   }
 
   /** The ids of failed messages whose content must be dropped for the reserved count and memory, the oldest first. */
@@ -65,7 +66,7 @@ export class RoomMaker {
     const { state } = this.#options.ledger;
     const { kept, weights } = state;
     if (kept.size === 0) return [];
-    const excess = this.#options.budget.excess(NOTHING, { isUrgent: true, onlySends: false });
+    const excess = this.#options.quota.excess(NOTHING, { isUrgent: true, onlySends: false });
     let count = excess.count + kept.size;
     let memoryBytes = excess.memoryBytes + weights.kept;
     const ids: string[] = [];
@@ -95,7 +96,7 @@ export class RoomMaker {
    */
   async #dropFor(bytes: number, asker: Asker): Promise<void> {
     const { state } = this.#options.ledger;
-    const missing = this.#options.budget.missing(bytes, asker);
+    const missing = this.#options.quota.missing(bytes, asker);
     const ids: string[] = [];
     const freed = new Freed(state);
     for (const message of messagesOf(state, state.kept)) {
@@ -106,8 +107,8 @@ export class RoomMaker {
     if (ids.length === 0 || freed.fileBytes + freed.textBytes < missing) return;
     await this.drop(ids);
     await this.#options.ledger.spool.idle;
-    if (this.#options.budget.missing(bytes, asker) > 0) await this.#options.ledger.checkpoint();
-    await this.#options.budget.look();
+    if (this.#options.quota.missing(bytes, asker) > 0) await this.#options.ledger.checkpoint();
+    await this.#options.quota.look();
   }
 
   /** If the budget refuses, a checkpoint may free segments that nothing needs. */
@@ -116,7 +117,7 @@ export class RoomMaker {
       return ask();
     } catch (error) {
       if (this.#options.ledger.isMostlyDone) void this.#options.ledger.checkpoint();
-      if (this.#options.budget.space.shortage) void this.compact();
+      if (this.#options.quota.space.shortage) void this.compact();
       throw error;
     }
   }
