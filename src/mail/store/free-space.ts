@@ -16,7 +16,7 @@ const FREE_INODES_MIN = 100;
 export const SPACE_FRESH_MS = SECOND_MS;
 
 /** The disk, and what must stay free on it. */
-interface FreeSpaceOptions {
+export interface FreeSpaceOptions {
   readonly disk: Pick<Disk, 'space'>;
   readonly clock: Pick<Clock, 'bootMs'>;
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>;

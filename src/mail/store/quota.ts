@@ -8,9 +8,8 @@ import { KIB } from '../../base/limits.js';
 import { bytesInWords, counted } from '../../base/sizes.js';
 import type { QueueRoom } from '../../base/views.js';
 import { type Message, NO_ATTACHMENTS } from '../message/message.js';
-import { FreeSpace } from './free-space.js';
+import { FreeSpace, type FreeSpaceOptions } from './free-space.js';
 import { countWaiting, Freed, messagesOf, type State } from './state.js';
-import type { StoreOptions } from './store.js';
 import { messageWeight, neededMemoryBytes } from './weight.js';
 
 /** Roughly what a message takes in journal and snapshots besides its content. */
@@ -112,11 +111,17 @@ export interface BudgetLimits {
   readonly minFreeBytes: number;
 }
 
+interface QuotaOptions extends FreeSpaceOptions {
+  /** A reload changes this object. */
+  readonly budget: BudgetLimits;
+  readonly memoryBytesMax?: number;
+}
+
 /** Grants or refuses. */
 export class Quota {
   /** What must stay free on the disk. */
   readonly space: FreeSpace;
-  readonly #options: StoreOptions;
+  readonly #options: QuotaOptions;
   readonly #stored: Stored;
   #reserved: Amounts = NOTHING;
   /** Of it, for callers who may only send; with what their uploads have written. */
@@ -124,7 +129,7 @@ export class Quota {
   /** The last refused amounts of callers who may only send, and of others, until it fits; SMALL if no message fits. */
   readonly #refused = new Map<boolean, Amounts>();
 
-  constructor(options: StoreOptions, stored: Stored) {
+  constructor(options: QuotaOptions, stored: Stored) {
     this.space = new FreeSpace(options);
     this.#options = options;
     this.#stored = stored;
