@@ -3,7 +3,7 @@
  */
 import type { Exchange } from '../base/http/exchange.js';
 import { by, METRICS_TYPE, metricsText } from '../base/http/metrics-text.js';
-import { queueMetrics, storageMetrics } from '../device/api/metrics.js';
+import { queueMetrics, storageMetrics } from '../mail/metrics.js';
 import type { CloudParts } from './calls.js';
 
 const CLOUD = metricsText('fieldpost_cloud_');
