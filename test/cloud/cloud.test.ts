@@ -4,7 +4,7 @@ import { CLOUD_ANSWER_BYTES_MAX, MIB, SECOND_MS } from '../../src/base/limits.js
 import { CLOUD_BODY_BYTES_MAX } from '../../src/cloud/calls.js';
 import { aboutOf, People } from '../../src/cloud/document.js';
 import { Documents } from '../../src/cloud/files/documents.js';
-import { writeSealed } from '../../src/mail/store/sealed.js';
+import { durable } from '../support/durable.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { DESTINATIONS, DEVICE, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
 import { keptLog } from '../support/system.js';
@@ -240,7 +240,7 @@ t.test(
         directories: ['/var/lib', '/var/lib/fieldpost', directory, `${directory}/documents`],
       });
       const path = `${directory}/${name}`;
-      await writeSealed(disk, path, value);
+      await durable(disk, path).write(value);
       await using cloud = await startCloud({ disk });
       const what = `${name} ${JSON.stringify(value)}`;
       t.match(cloud.lines.join('\n'), `path=${path}`, what);

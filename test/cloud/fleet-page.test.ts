@@ -1,8 +1,8 @@
 /** The operator's page of the reference cloud, and since when a device is in its state. */
 import t from 'tap';
 import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import { readSealed, writeSealed } from '../../src/mail/store/sealed.js';
 import { FakeClock } from '../support/clock.js';
+import { durable } from '../support/durable.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { startCloud, type TestCloud } from '../support/reference-cloud.js';
 
@@ -82,9 +82,10 @@ t.test('since: it survives a restart; a file of an earlier version does not have
 
   const path = '/var/lib/fieldpost/cloud/presence.json';
   type Kept = Record<string, { since?: unknown }>;
-  const kept = await readSealed(disk, path, (value) => value as Kept, t.fail);
+  const file = durable<Kept | null>(disk, path);
+  const kept = await file.read();
   delete kept?.['pump-3']?.since;
-  await writeSealed(disk, path, kept);
+  await file.write(kept);
   await using earlier = await startCloud({ disk, clock });
   t.same(await sinceOf(earlier), ['online', null]);
 });

@@ -3,7 +3,7 @@ import t from 'tap';
 import { replace } from '../../src/base/durable-file.js';
 import { digest } from '../../src/base/http/bearer.js';
 import { FileKeys } from '../../src/cloud/files/keys.js';
-import { writeSealed } from '../../src/mail/store/sealed.js';
+import { durable } from '../support/durable.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { drawn } from '../support/system.js';
 
@@ -171,7 +171,7 @@ t.test(
     const good = await disk.readWhole(PATH);
     const bad = { code: 'storage-damaged', message: /\/var\/lib\/keys\.json .*damaged/, hint: /key/ };
     for (const value of [{ [ID]: null }, { [ID]: { key: 7 } }]) {
-      await writeSealed(disk, PATH, value);
+      await durable(disk, PATH).write(value);
       await t.rejects(open(disk), bad, 'a good checksum and no keys');
     }
     await replace(disk, PATH, Buffer.from(`xxxxxxxx${String(good).slice(8)}`));

@@ -6,8 +6,8 @@ import { DIGEST_WINDOW_MS } from '../../src/cloud/fleet-store.js';
 import type { Said, Sent, Sighting } from '../../src/cloud/presence.js';
 import { CLOUD_GRACE_MS, type DeviceStatus, NO_STATUS } from '../../src/cloud/presence.js';
 import type { Happening } from '../../src/cloud/texts/texts.js';
-import { readSealed, writeSealed } from '../../src/mail/store/sealed.js';
 import { FakeClock } from '../support/clock.js';
+import { durable } from '../support/durable.js';
 import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';
 import { drawn, keptLog } from '../support/system.js';
 
@@ -313,11 +313,12 @@ t.test('news in a file of an earlier version, without batches, is told', async (
   await bench.watch?.stop();
   const path = `${DIRECTORY}/presence.json`;
   type Written = Record<string, { news: [Record<string, unknown>] }>;
-  const written = await readSealed(bench.disk, path, (value) => value as Written, t.fail);
+  const file = durable<Written | null>(bench.disk, path);
+  const written = await file.read();
   const news = written?.[ID]?.news[0];
   t.type(news?.batch, 'string');
   delete news?.batch;
-  await writeSealed(bench.disk, path, written);
+  await file.write(written);
   bench.refusal = null;
   await bench.restart();
   t.same(bench.kinds, ['silent']);

@@ -2,6 +2,7 @@
  * The destinations documents of all devices, each in a file of its own: `documents/<device id>.json`.
  */
 import { join } from 'node:path';
+import { DurableFile, openLow } from '../../base/durable-file.js';
 import { busyOf, FieldpostError, wordsOf } from '../../base/errors.js';
 import { type Conditions, checkPrecondition, etagOf } from '../../base/http/etag.js';
 import { isJsonObject } from '../../base/json.js';
@@ -9,7 +10,6 @@ import { MIB } from '../../base/limits.js';
 import type { Disk } from '../../base/system/disk.js';
 import type { Log, LogFields } from '../../base/system/log.js';
 import { Turns } from '../../base/turns.js';
-import { readSealed, writeSealed } from '../../mail/store/sealed.js';
 import { type Document, isDocument, nameOf, type People, parseDocument, peopleOf } from '../document.js';
 import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
 
@@ -28,6 +28,7 @@ const FILE = /^(.+)\.json$/;
 export class Documents implements FleetDocuments {
   readonly #disk: Disk;
   readonly #directory: string;
+  readonly #log: Pick<Log, 'error'>;
   readonly #people: Pick<People, 'set'>;
   readonly #stored = new Map<string, Held>();
   /** Characters of all documents together. */
@@ -39,25 +40,26 @@ export class Documents implements FleetDocuments {
   static async open(
     disk: Disk,
     directory: string,
-    log: Log,
+    log: Pick<Log, 'error'>,
     people: Pick<People, 'set'>,
   ): Promise<Documents> {
-    const documents = new Documents(disk, directory, people);
+    const documents = new Documents(disk, directory, log, people);
     await disk.makeDirectory(directory);
-    const tell = (paths: LogFields) => log.error('cloud file damaged', paths);
     for (const name of await disk.list(directory)) {
       const id = FILE.exec(name)?.[1];
       if (id === undefined) continue;
-      const held = await readSealed(disk, join(directory, name), heldIn, tell);
-      if (held !== null) documents.#keep(id, held);
+      const file = documents.#fileOf(id);
+      await file.read();
+      if (file.data !== null) documents.#keep(id, heldOf(file.data));
     }
     return documents;
   }
 
-  private constructor(disk: Disk, directory: string, people: Pick<People, 'set'>) {
-    this.#people = people;
+  private constructor(disk: Disk, directory: string, log: Pick<Log, 'error'>, people: Pick<People, 'set'>) {
     this.#disk = disk;
     this.#directory = directory;
+    this.#log = log;
+    this.#people = people;
   }
 
   /** The devices with a document. */
@@ -108,11 +110,13 @@ export class Documents implements FleetDocuments {
     const replaced = this.#stored.get(id);
     checkPrecondition(conditions, replaced?.etag ?? null, true);
     const kept: Kept = { revision: (replaced?.revision ?? 0) + 1, document };
-    const stored = read(kept);
+    const stored = heldOf(kept);
     if (this.#chars - (replaced?.text.length ?? 0) + stored.text.length > CHARS_MAX) {
       throw new FieldpostError('storage-full', 'The documents of all devices together would be too large');
     }
-    await orStorageFailed('stored', () => writeSealed(this.#disk, this.#pathOf(id), kept));
+    const file = this.#fileOf(id);
+    file.data = kept;
+    await orStorageFailed('stored', () => file.write());
     this.#keep(id, stored);
     return stored.etag;
   }
@@ -122,6 +126,12 @@ export class Documents implements FleetDocuments {
     if (stored === null) this.#stored.delete(id);
     else this.#stored.set(id, stored);
     this.#people.set(id, stored && peopleOf(stored.document));
+  }
+
+  #fileOf(id: string) {
+    const onDamage = (paths: LogFields) => this.#log.error('cloud file damaged', paths);
+    const file = { disk: this.#disk, path: this.#pathOf(id), parse: keptIn, onDamage };
+    return openLow(new DurableFile<Kept | null>(file), null);
   }
 
   #pathOf(id: string): string {
@@ -142,14 +152,14 @@ async function orStorageFailed(what: string, work: () => Promise<void>): Promise
 /** The content of the file. */
 type Kept = Pick<Held, 'revision' | 'document'>;
 
-/** The document in the file's value; null if it has another shape. */
-function heldIn(value: unknown): Held | null {
+/** The content of the file; null if the value has another shape. */
+function keptIn(value: unknown): Kept | null {
   const { revision, document } = isJsonObject(value) ? value : {};
-  return typeof revision === 'number' && isDocument(document) ? read({ revision, document }) : null;
+  return typeof revision === 'number' && isDocument(document) ? { revision, document } : null;
 }
 
 /** The revision makes the ETag of every PUT new, so a PUT with an older ETag fails. After a removal it is 1 again. */
-function read({ revision, document }: Kept): Held {
+function heldOf({ revision, document }: Kept): Held {
   const text = JSON.stringify(document);
   return { revision, document, text, name: nameOf(document), etag: etagOf(`${revision} ${text}`) };
 }

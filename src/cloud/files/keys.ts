@@ -2,12 +2,12 @@
  * The keys of devices that the operator makes by a call, in one file: `keys.json`. It has digests of keys, never a key.
  */
 import { join } from 'node:path';
+import { DurableFile, type Low, openLow } from '../../base/durable-file.js';
 import { busyOf, FieldpostError, wordsOf } from '../../base/errors.js';
-import { isJsonObject } from '../../base/json.js';
+import { mapOf } from '../../base/json.js';
 import type { Disk } from '../../base/system/disk.js';
-import { readSealed, writeSealed } from '../../mail/store/sealed.js';
 import type { DeviceKeys } from '../fleet-store.js';
-import { drawKey, type KeyPair, keyOf, readKeys, withMade, writtenKeys } from '../keys.js';
+import { drawKey, type KeyPair, keyOf, readKeys, type WrittenKeys, withMade, writtenKeys } from '../keys.js';
 
 /** A change that is not on the disk yet: what becomes of the device's keys. Null: none. */
 interface Change {
@@ -25,8 +25,8 @@ interface FileKeysOptions {
 
 /** All keys that were made, in memory and on the disk. */
 export class FileKeys implements DeviceKeys {
-  readonly #options: FileKeysOptions;
-  readonly #path: string;
+  readonly #randomBytes: FileKeysOptions['randomBytes'];
+  readonly #file: Low<Written>;
   readonly #held = new Map<string, KeyPair>();
   /** Changes for the next write. */
   #changes: Change[] = [];
@@ -38,14 +38,16 @@ export class FileKeys implements DeviceKeys {
    */
   static async open(options: FileKeysOptions): Promise<FileKeys> {
     const keys = new FileKeys(options);
-    const found = await readSealed(options.disk, keys.#path, keysIn, () => refuse(keys.#path));
-    for (const [id, held] of found ?? []) keys.#held.set(id, held);
+    await keys.#file.read();
+    for (const [id, written] of Object.entries(keys.#file.data))
+      keys.#held.set(id, readKeys(written) as KeyPair);
     return keys;
   }
 
-  private constructor(options: FileKeysOptions) {
-    this.#options = options;
-    this.#path = join(options.directory, 'keys.json');
+  private constructor({ disk, directory, randomBytes }: FileKeysOptions) {
+    this.#randomBytes = randomBytes;
+    const path = join(directory, 'keys.json');
+    this.#file = openLow(new DurableFile({ disk, path, parse: writtenIn, onDamage: refuse }), {});
   }
 
   /** Resolves when no write is under way. */
@@ -69,7 +71,7 @@ export class FileKeys implements DeviceKeys {
   }
 
   async make(id: string): Promise<string> {
-    const { key, made } = drawKey(this.#options.randomBytes);
+    const { key, made } = drawKey(this.#randomBytes);
     await this.#change(id, (held) => withMade(held, made));
     return key;
   }
@@ -101,11 +103,8 @@ export class FileKeys implements DeviceKeys {
       const next = new Map(this.#held);
       applyAll(changes, next);
       try {
-        await writeSealed(
-          this.#options.disk,
-          this.#path,
-          Object.fromEntries([...next].map(([id, held]) => [id, writtenKeys(held)])),
-        );
+        this.#file.data = Object.fromEntries([...next].map(([id, held]) => [id, writtenKeys(held)]));
+        await this.#file.write();
         // Not `next`: during the write a device may have used its new key.
         applyAll(changes, this.#held);
         for (const { done } of changes) done();
@@ -119,7 +118,7 @@ export class FileKeys implements DeviceKeys {
   }
 }
 
-function refuse(path: string): never {
+function refuse({ path }: { path: string }): never {
   throw new FieldpostError('storage-damaged', `The file ${path} with the keys of devices is damaged`, {
     hint: 'put a copy of it back; or remove it, and make a new key for each device: POST /devices/ID/key',
   });
@@ -133,9 +132,8 @@ function applyAll(changes: readonly Change[], held: Map<string, KeyPair>): void 
   }
 }
 
-/** The keys in the file's value; null if it has another shape. */
-function keysIn(value: unknown): readonly (readonly [id: string, held: KeyPair])[] | null {
-  if (!isJsonObject(value)) return null;
-  const all = Object.entries(value).map(([id, written]) => [id, readKeys(written)] as const);
-  return all.every((one): one is [string, KeyPair] => one[1] !== null) ? all : null;
-}
+/** The content of the file. */
+type Written = Readonly<Record<string, WrittenKeys>>;
+
+const isFile = mapOf((value) => readKeys(value) !== null);
+const writtenIn = (value: unknown) => (isFile(value) ? (value as Written) : null);

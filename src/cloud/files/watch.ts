@@ -2,12 +2,18 @@
  * Watches all devices: receives their heartbeats, notices their silence, and tells people each change once, even if this
  * process is killed.
  *
- * `presence.json` holds the presence of each device, and the news that people have not been told yet. A change is written
- * before it is told, in batches. The outbox ignores news whose id it knows already. A heartbeat alone writes
- * nothing; the moments of the last heartbeats are written every PRESENCE_WRITE_MS.
+ * `presence.json` is a durable file of `{device id: WrittenDevice}`: the presence of each device, and the news that people
+ * have not been told yet. A change is written before it is told, in batches. The outbox ignores news whose id it knows
+ * already. What memory has and the file has not:
+ *
+ *   from             on                                                        to
+ *   nothing          a heartbeat that changes nothing, or news that are told   times
+ *   nothing, times   any other change, or PRESENCE_WRITE_MS after a write      vital
+ *   times, vital     a write begins                                            nothing
+ *   nothing          it fails                                                  vital
  */
-
 import { join } from 'node:path';
+import { DurableFile, type Low, openLow } from '../../base/durable-file.js';
 import { FieldpostError, wordsOf } from '../../base/errors.js';
 import { mapOf, shapeOf } from '../../base/json.js';
 import { MINUTE_MS, SECOND_MS } from '../../base/limits.js';
@@ -15,23 +21,24 @@ import { Alarm } from '../../base/retry/alarm.js';
 import { startMsOf } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Disk } from '../../base/system/disk.js';
-import type { Log, LogFields } from '../../base/system/log.js';
-import { readSealed, writeSealed } from '../../mail/store/sealed.js';
+import type { LogFields } from '../../base/system/log.js';
 import {
   type DeviceNews,
   DIGEST_WINDOW_MS,
+  type FleetOptions,
   type FleetWatch,
   isHappening,
   type News,
   type NewsBatch,
-  type Telling,
 } from '../fleet-store.js';
-import * as presence from '../presence.js';
 import {
   afterAbsence,
+  afterHeartbeat,
+  afterSilence,
   CLOUD_GRACE_MS,
   type DeviceStatus,
   firstHeard,
+  isOvertaken,
   keptStatus,
   NO_STATUS,
   type Presence,
@@ -44,15 +51,9 @@ import {
 } from '../presence.js';
 import type { Happening } from '../texts/texts.js';
 
-interface WatchOptions {
+interface WatchOptions extends Omit<FleetOptions, 'people'> {
   readonly disk: Disk;
   readonly directory: string;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly delays: presence.Delays;
-  readonly randomBytes: (count: number) => Uint8Array;
-  /** Tells people. See Teller.tell. */
-  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
 }
 
 /** A caller that waits until a change is on the disk. */
@@ -74,7 +75,7 @@ const WRITE_PAUSE_MS = SECOND_MS;
 /** The watch over all devices. */
 export class Watch implements FleetWatch {
   readonly #options: WatchOptions;
-  readonly #path: string;
+  readonly #file: Low<Written>;
   readonly #tickMs: number;
   readonly #devices = new Map<string, Watched>();
   /** Devices with news. */
@@ -86,8 +87,8 @@ export class Watch implements FleetWatch {
   #unwritten: 'nothing' | 'times' | 'vital' = 'nothing';
   /** Set from start() to stop(). */
   readonly #ticking: Alarm;
-  readonly #pausing: Alarm;
-  readonly #closing: Alarm;
+  /** Set to the end of the pause between two writes, or of the open batch. */
+  readonly #next: Alarm;
   #writing: Promise<void> | null = null;
   #waiting: Waiting[] = [];
   /** Why the last try to write or tell failed; null: it succeeded. A new reason is logged. */
@@ -96,30 +97,34 @@ export class Watch implements FleetWatch {
   /** Reads presence.json. The time since it was written does not count as silence. */
   static async open(options: WatchOptions): Promise<Watch> {
     const watch = new Watch(options);
-    const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
-    const found = await readSealed(options.disk, watch.#path, writtenIn, tell);
+    await watch.#file.read();
     const oldBatch = watch.#drawId();
-    for (const [id, written] of found ?? []) {
+    for (const [id, written] of Object.entries(watch.#file.data)) {
       const device = restored(written, options.clock.bootMs(), oldBatch);
       watch.#devices.set(id, device);
       if (device.news.length > 0) watch.#newsworthy.add(id);
       if (device.news.some(({ isKept }) => !isKept)) watch.#unwritten = 'vital';
     }
+    watch.#file.data = {};
     return watch;
   }
 
   private constructor(options: WatchOptions) {
     this.#options = options;
-    this.#path = join(options.directory, 'presence.json');
+    const { disk, clock, log } = options;
+    const path = join(options.directory, 'presence.json');
+    const onDamage = (paths: LogFields) => log.error('cloud file damaged', paths);
+    this.#file = openLow(new DurableFile({ disk, path, parse: writtenIn, onDamage }), {});
     this.#tickMs = options.delays.delayMs / TICKS;
-    this.#ticking = new Alarm(options.clock, () => {
+    this.#ticking = new Alarm(clock, () => {
       this.#ticking.in(this.#tickMs);
       this.#tick();
     });
-    this.#pausing = new Alarm(options.clock, () => this.#writeSoon());
-    this.#closing = new Alarm(options.clock, () => this.#writeSoon());
-    const nowMs = () => options.clock.bootMs();
-    this.#batches = new Batches(nowMs, () => this.#drawId());
+    this.#next = new Alarm(clock, () => this.#writeSoon());
+    this.#batches = new Batches(
+      () => clock.bootMs(),
+      () => this.#drawId(),
+    );
   }
 
   /** Starts the checks for silence, and tells the news that an earlier run left. */
@@ -132,8 +137,7 @@ export class Watch implements FleetWatch {
   /** Writes the last changes. heard() must not be called afterwards. */
   async stop(): Promise<void> {
     this.#ticking.end();
-    this.#pausing.end();
-    this.#closing.end();
+    this.#next.end();
     await this.#writing;
     if (this.#unwritten !== 'nothing') await this.#write();
   }
@@ -156,8 +160,8 @@ export class Watch implements FleetWatch {
     const now = momentOf(clock);
     const device = this.#devices.get(id) ?? this.#newDevice(id, nowMs, now);
     const { presence: before, heard } = device;
-    if (presence.isOvertaken(before, nowMs, report.sent)) return;
-    device.presence = presence.afterHeartbeat(before, nowMs, report, delays);
+    if (isOvertaken(before, nowMs, report.sent)) return;
+    device.presence = afterHeartbeat(before, nowMs, report, delays);
     device.heard = now;
     device.status = keptStatus(device.status, report.status ?? NO_STATUS);
     const isBack = before.state === 'offline' && report.said !== 'moved';
@@ -168,8 +172,7 @@ export class Watch implements FleetWatch {
       log.info('device online', { device: id, offlineMs: lastedMs ?? undefined });
       this.#add(id, device, { kind: 'back', sinceMs: now.wallMs, lastedMs });
     }
-    if (before.said !== report.said || before.everyMs !== report.everyMs) this.#changed();
-    else if (this.#unwritten === 'nothing') this.#unwritten = 'times';
+    this.#changed(before.said !== report.said || before.everyMs !== report.everyMs ? 'vital' : 'times');
   }
 
   forget(id: string): Promise<void> {
@@ -177,7 +180,7 @@ export class Watch implements FleetWatch {
     this.#newsworthy.delete(id);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
-      this.#changed();
+      this.#changed('vital');
     });
   }
 
@@ -193,14 +196,14 @@ export class Watch implements FleetWatch {
   }
 
   #newDevice(id: string, nowMs: number, heard: Moment): Watched {
-    const first = { presence: presence.firstHeard(nowMs), heard, since: heard };
+    const first = { presence: firstHeard(nowMs), heard, since: heard };
     const device: Watched = { ...first, status: NO_STATUS, news: [] };
     this.#devices.set(id, device);
-    this.#changed();
+    this.#changed('vital');
     return device;
   }
 
-  #moved(id: string, device: Watched, before: presence.Presence): void {
+  #moved(id: string, device: Watched, before: Presence): void {
     if (before.said !== 'moved') this.#options.log.info('device moved', { device: id });
     device.news = [];
     this.#newsworthy.delete(id);
@@ -212,22 +215,22 @@ export class Watch implements FleetWatch {
     const wasAway = nowMs - this.#tickedMs > AWAY_TICKS * this.#tickMs;
     this.#tickedMs = nowMs;
     for (const [id, device] of this.#devices) {
-      if (wasAway) device.presence = presence.afterAbsence(device.presence, nowMs, CLOUD_GRACE_MS);
+      if (wasAway) device.presence = afterAbsence(device.presence, nowMs, CLOUD_GRACE_MS);
       const before = device.presence;
-      device.presence = presence.afterSilence(before, nowMs, delays);
+      device.presence = afterSilence(before, nowMs, delays);
       if (device.presence.state === before.state) continue;
       const stopped = before.said === 'stopping';
       log.info('device offline', { device: id, stopped });
       this.#add(id, device, { kind: stopped ? 'stopped' : 'silent', sinceMs: wallMsOf(device.heard, clock) });
     }
-    if (this.#unwritten === 'times' && nowMs - this.#writtenMs >= PRESENCE_WRITE_MS) this.#changed();
+    if (this.#unwritten === 'times' && nowMs - this.#writtenMs >= PRESENCE_WRITE_MS) this.#changed('vital');
     // Retry a failed write or notification.
     else if (this.#unwritten === 'vital' || this.#newsworthy.size > 0) this.#writeSoon();
   }
 
-  #changed(): void {
-    this.#unwritten = 'vital';
-    this.#writeSoon();
+  #changed(what: 'times' | 'vital'): void {
+    if (this.#unwritten !== 'vital') this.#unwritten = what;
+    if (what === 'vital') this.#writeSoon();
   }
 
   /** Writes and tells everything now, or when the pause since the last write is over. */
@@ -235,7 +238,7 @@ export class Watch implements FleetWatch {
     if (this.#writing !== null) return;
     const mayMs = this.#writtenMs + WRITE_PAUSE_MS;
     if (mayMs > this.#options.clock.bootMs()) {
-      this.#pausing.at(mayMs);
+      this.#next.at(mayMs);
       return;
     }
     this.#writing = this.#writeAndTell().finally(() => {
@@ -244,7 +247,7 @@ export class Watch implements FleetWatch {
       if (this.#reason !== null || !this.#ticking.isSet) return;
       if (this.#unwritten === 'vital') this.#writeSoon();
       // People of many devices wait for the end of the batch.
-      if (this.#newsworthy.size > 0) this.#closing.at(this.#batches.closesMs);
+      else if (this.#newsworthy.size > 0) this.#next.at(this.#batches.closesMs);
     });
   }
 
@@ -285,17 +288,17 @@ export class Watch implements FleetWatch {
       device.news = device.news.filter(({ news }) => !told.has(news.id));
       if (device.news.length === 0) this.#newsworthy.delete(id);
     }
-    if (this.#unwritten === 'nothing') this.#unwritten = 'times';
+    this.#changed('times');
   }
 
   async #write(): Promise<void> {
-    const written = Object.fromEntries([...this.#devices].map(([id, device]) => [id, writtenOf(device)]));
+    this.#file.data = Object.fromEntries([...this.#devices].map(([id, device]) => [id, writtenOf(device)]));
     const kept = [...this.#pending()].flatMap(([, news]) => news);
     const waiting = this.#waiting.splice(0);
     this.#writtenMs = this.#options.clock.bootMs();
     this.#unwritten = 'nothing';
     try {
-      await writeSealed(this.#options.disk, this.#path, written);
+      await this.#file.write();
       for (const news of kept) news.isKept = true;
       for (const { resolve } of waiting) resolve();
     } catch (error) {
@@ -304,6 +307,9 @@ export class Watch implements FleetWatch {
       const reason = new FieldpostError('storage-failed', words, { cause: error });
       for (const { reject } of waiting) reject(reason);
       throw error;
+    } finally {
+      // Memory has the devices in another form already.
+      this.#file.data = {};
     }
   }
 
@@ -313,7 +319,7 @@ export class Watch implements FleetWatch {
     const batch = this.#batches.current();
     news.push({ news: { ...happening, id: this.#drawId() }, batch, isKept: false });
     this.#newsworthy.add(id);
-    this.#changed();
+    this.#changed('vital');
   }
 
   #drawId(): string {
@@ -322,7 +328,7 @@ export class Watch implements FleetWatch {
 }
 
 /** A device in memory. */
-export interface Watched {
+interface Watched {
   presence: Presence;
   heard: Moment;
   /** The heartbeat that began this presence, or this absence after a move; null: not known. */
@@ -333,7 +339,7 @@ export interface Watched {
 }
 
 /** A device in the file. */
-export interface WrittenDevice extends Pick<Presence, 'state' | 'said' | 'everyMs'> {
+interface WrittenDevice extends Pick<Presence, 'state' | 'said' | 'everyMs'> {
   readonly heard: Moment;
   /** Files of earlier versions do not have it. */
   readonly since?: Moment | null;
@@ -344,7 +350,7 @@ export interface WrittenDevice extends Pick<Presence, 'state' | 'said' | 'everyM
 }
 
 /** The device for the file. */
-export function writtenOf({ presence, heard, since, status, news }: Watched): WrittenDevice {
+function writtenOf({ presence, heard, since, status, news }: Watched): WrittenDevice {
   const { state, said, everyMs } = presence;
   const more = status === NO_STATUS ? {} : { status };
   const untold = news.map(({ news, batch }) => ({ ...news, batch }));
@@ -365,13 +371,13 @@ const isFile = mapOf({
   news: [(one) => isNamed(one) && isHappening(one)],
 });
 
-/** The devices in the file's value; null if it has another shape. */
-export function writtenIn(value: unknown): readonly [id: string, written: WrittenDevice][] | null {
-  return isFile(value) ? Object.entries(value as Record<string, WrittenDevice>) : null;
-}
+/** The content of the file. */
+type Written = Readonly<Record<string, WrittenDevice>>;
+
+const writtenIn = (value: unknown) => (isFile(value) ? (value as Written) : null);
 
 /** The device from the file. The time until `nowMs` does not count as silence. News without a batch get `oldBatch`. */
-export function restored(written: WrittenDevice, nowMs: number, oldBatch: string): Watched {
+function restored(written: WrittenDevice, nowMs: number, oldBatch: string): Watched {
   const { state, said, everyMs, heard, since = null, status = NO_STATUS, news } = written;
   const fresh = afterAbsence(firstHeard(nowMs), nowMs, CLOUD_GRACE_MS);
   const pending = news.map(({ batch, ...one }) => ({
@@ -403,24 +409,20 @@ export class Batches {
   readonly #drawId: () => string;
   /** The last batch that was opened; batches of an earlier run are closed. */
   #last: string | null = null;
-  #closesMs = Number.POSITIVE_INFINITY;
+  /** When the last batch closes or closed; Infinity: there was none. */
+  closesMs = Number.POSITIVE_INFINITY;
 
   constructor(nowMs: () => number, drawId: () => string) {
     this.#nowMs = nowMs;
     this.#drawId = drawId;
   }
 
-  /** When the last batch closes or closed; Infinity: there was none. */
-  get closesMs(): number {
-    return this.#closesMs;
-  }
-
   /** The open batch. Opens one if there is none. */
   current(): string {
     const nowMs = this.#nowMs();
-    if (this.#last === null || nowMs >= this.#closesMs) {
+    if (this.#last === null || nowMs >= this.closesMs) {
       this.#last = this.#drawId();
-      this.#closesMs = nowMs + DIGEST_WINDOW_MS;
+      this.closesMs = nowMs + DIGEST_WINDOW_MS;
     }
     return this.#last;
   }
@@ -435,7 +437,7 @@ export class Batches {
     offered: Set<string>,
   ): NextBatch | null {
     for (const [id, { news, isWhole }] of gathered(pending)) {
-      const isClosed = id !== this.#last || this.#nowMs() >= this.#closesMs;
+      const isClosed = id !== this.#last || this.#nowMs() >= this.closesMs;
       const names = isClosed ? [id] : news.map((one) => one.id);
       if ((isClosed && !isWhole) || names.every((name) => offered.has(name))) continue;
       for (const name of names) offered.add(name);
@@ -472,7 +474,7 @@ function gathered(
 type Clocks = Pick<Clock, 'wallMs' | 'bootMs' | 'boot' | 'trust'>;
 
 /** A moment, as `presence.json` has it. */
-export interface Moment {
+interface Moment {
   readonly boot: string;
   readonly bootMs: number;
   /** The wall time; null if the wall clock was known to be wrong. */
@@ -482,7 +484,7 @@ export interface Moment {
 }
 
 /** The present moment. */
-export function momentOf(clocks: Clocks): Moment {
+function momentOf(clocks: Clocks): Moment {
   const trust = clocks.trust();
   return {
     boot: clocks.boot,
@@ -493,14 +495,14 @@ export function momentOf(clocks: Clocks): Moment {
 }
 
 /** The moment in wall time; null if it is not known. */
-export function wallMsOf(moment: Moment, clocks: Clocks): number | null {
+function wallMsOf(moment: Moment, clocks: Clocks): number | null {
   // Within a boot the present wall clock is used: it may have been set since the moment.
   if (moment.boot === clocks.boot && clocks.trust() !== 'wrong') return startMsOf(clocks) + moment.bootMs;
   return moment.wallMs;
 }
 
 /** The time since the moment in ms; null if the machine has booted since and its wall clock was not confirmed twice. */
-export function sinceMs(moment: Moment, clocks: Clocks): number | null {
+function sinceMs(moment: Moment, clocks: Clocks): number | null {
   const nowMs = clocks.bootMs();
   if (moment.boot === clocks.boot) return nowMs - moment.bootMs;
   if (moment.wallMs === null || !moment.confirmed || clocks.trust() !== 'confirmed') return null;
