@@ -1,6 +1,8 @@
 /**
  * The calls of the cloud's contract, which devices make.
  */
+
+import type { Config } from '../base/config/settings.js';
 import { type Fault, FieldpostError } from '../base/errors.js';
 import { readJson } from '../base/http/body.js';
 import { sendTagged } from '../base/http/etag.js';
@@ -8,57 +10,53 @@ import type { Exchange } from '../base/http/exchange.js';
 import { firstAsJson } from '../base/http/page.js';
 import type { RefusedTotals } from '../base/http/problem.js';
 import type { JsonObject } from '../base/json.js';
-import { CLOUD_ANSWER_BYTES_MAX, DAY_MS, KIB } from '../base/limits.js';
-import type { Clock } from '../base/system/clock.js';
-import type { Outcomes } from '../base/views.js';
+import { CLOUD_ANSWER_BYTES_MAX, CLOUD_DOCUMENT_BYTES_MAX, DAY_MS, KIB } from '../base/limits.js';
+import type { Delivery } from '../mail/delivery/delivery.js';
+import type { System } from '../mail/engine.js';
 import type { Store } from '../mail/store/store.js';
 import type { Devices } from './devices.js';
 import { type Document, misunderstood } from './document.js';
-import type { FleetDocuments, FleetWatch } from './fleet-store.js';
+import type { FleetStore } from './fleet-store.js';
 import type { AcceptedMessages, Outbox } from './outbox.js';
 import { type Report, SAID, type Said, statusOf } from './presence.js';
 
 /** The parts of the cloud that the calls use. */
 export interface CloudParts {
-  readonly documents: FleetDocuments;
-  readonly watch: FleetWatch;
-  readonly devices: Devices;
-  readonly outbox: Outbox;
-  readonly clock: Clock;
-  /** The heartbeat interval that devices are asked to keep. */
-  readonly heartbeatMs: number;
-  readonly maxDocumentBytes: number;
-  /** Throws unavailable while the store of the fleet cannot be reached. */
-  readonly assertServing: () => void;
-  readonly accepted: AcceptedMessages;
-  /** False: any key opens every call. */
-  readonly hasKeys: boolean;
+  readonly config: Config;
+  readonly system: Pick<System, 'clock' | 'version'>;
   /** The messages to people. */
   readonly store: Store;
-  readonly minFreeBytes: number;
-  /** Of the delivery of those messages. */
-  readonly outcomes: () => Outcomes;
-  readonly version: string;
+  /** Of those messages. */
+  readonly delivery: Pick<Delivery, 'outcomes'>;
+  readonly accepted: AcceptedMessages;
+  readonly fleet: FleetStore;
+  readonly devices: Devices;
+  readonly outbox: Outbox;
   /** Calls that were refused. */
   readonly refused: RefusedTotals;
   /** Since the start. */
   readonly totals: { heartbeats: number };
 }
 
+/** Heartbeats within a delay: two of them can be lost before people are told. */
+const HEARTBEATS_PER_DELAY = 3;
+
 /** `PUT /devices/{id}/heartbeat` */
 export async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
   const { id } = exchange;
+  const { config, fleet, devices, totals } = parts;
+  const { clock } = parts.system;
   const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX, null);
   const report = parseReport((body ?? {}) as JsonObject);
-  parts.devices.admit(id);
-  await parts.watch.heard(id, report);
-  parts.totals.heartbeats++;
-  const etag = parts.documents.about(id)?.etag;
+  devices.admit(id);
+  await fleet.watch.heard(id, report);
+  totals.heartbeats++;
+  const etag = fleet.documents.about(id)?.etag;
   exchange.json(200, {
     ...(etag !== undefined && { destinations: etag }),
-    heartbeatMs: parts.heartbeatMs,
+    heartbeatMs: Math.floor(config.cloudServerDelayMs / HEARTBEATS_PER_DELAY),
     // Time from a wrong clock would confirm a wrong clock of the device.
-    ...(parts.clock.trust() !== 'wrong' && { serverTime: new Date(parts.clock.wallMs()).toISOString() }),
+    ...(clock.trust() !== 'wrong' && { serverTime: new Date(clock.wallMs()).toISOString() }),
   });
 }
 
@@ -85,8 +83,8 @@ function parseReport(body: JsonObject): Report {
 }
 
 /** `GET /devices/{id}/destinations` */
-export async function getDestinations(exchange: Exchange, { documents }: CloudParts): Promise<void> {
-  const stored = await documents.read(exchange.id);
+export async function getDestinations(exchange: Exchange, { fleet }: CloudParts): Promise<void> {
+  const stored = await fleet.documents.read(exchange.id);
   if (stored === null) throw new FieldpostError('not-found', 'No document is stored for this device');
   sendTagged(exchange, stored.text, stored.etag);
 }
@@ -94,11 +92,13 @@ export async function getDestinations(exchange: Exchange, { documents }: CloudPa
 /** `PUT /devices/{id}/destinations` */
 export async function putDestinations(
   exchange: Exchange,
-  { documents, devices, maxDocumentBytes }: CloudParts,
+  { config, fleet, devices }: CloudParts,
 ): Promise<void> {
-  const body = await readJson(exchange, maxDocumentBytes);
+  const isShared = config.cloudServerStore !== null;
+  const bytesMax = isShared ? Math.min(config.maxBodyBytes, CLOUD_DOCUMENT_BYTES_MAX) : config.maxBodyBytes;
+  const body = await readJson(exchange, bytesMax);
   devices.admit(exchange.id);
-  const ETag = await documents.put(exchange.id, body, exchange.req.headers);
+  const ETag = await fleet.documents.put(exchange.id, body, exchange.req.headers);
   const faults = firstAsJson(misunderstood(body as Document), CLOUD_ANSWER_BYTES_MAX);
   if (faults.length === 0) exchange.nothing(204, { ETag });
   else exchange.send(200, 'application/json', `{"misunderstood":[${faults.join()}]}`, { ETag });

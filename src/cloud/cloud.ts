@@ -14,9 +14,9 @@ import { addressOf } from '../base/config/endpoints.js';
 import type { Config } from '../base/config/settings.js';
 import type { ListenConfig } from '../base/config/types.js';
 import { FieldpostError } from '../base/errors.js';
-import { createHttp, type Http } from '../base/http/http.js';
+import { createHttp } from '../base/http/http.js';
 import { RefusedTotals } from '../base/http/problem.js';
-import { CLOUD_DOCUMENT_BYTES_MAX, STOP_REQUESTS_MS } from '../base/limits.js';
+import { STOP_REQUESTS_MS } from '../base/limits.js';
 import { openListeners } from '../base/system/listen.js';
 import type { Daemon } from '../device/daemon.js';
 import { Delivery } from '../mail/delivery/delivery.js';
@@ -26,17 +26,16 @@ import { type KeyedContent, openStore, type Store } from '../mail/store/store.js
 import type { CloudParts } from './calls.js';
 import { CLOUD_DEVICES_MAX, Devices, FLEET_DEVICES_MAX } from './devices.js';
 import { People } from './document.js';
-import type { Etcd } from './etcd/etcd.js';
-import type { FileFleetOptions } from './files/fleet.js';
+import { createEtcd } from './etcd/client.js';
+import { type Etcd, prefixed } from './etcd/etcd.js';
+import { openEtcdFleet } from './etcd/fleet.js';
+import { type FileFleetOptions, openFileFleet } from './files/fleet.js';
 import type { FleetStore } from './fleet-store.js';
 import { type CheckKey, createKeyCheck, OPERATOR } from './keys.js';
 import { AcceptedMessages, CLOUD_KEYS_AGE_MS, CLOUD_KEYS_MAX, Outbox } from './outbox.js';
 import { CLOUD_ROUTES } from './routes.js';
 import { Teller } from './telling.js';
 import { createWebhook } from './webhook.js';
-
-/** Heartbeats within a delay: two of them can be lost before people are told. */
-const HEARTBEATS_PER_DELAY = 3;
 
 /** A running cloud. */
 export interface Cloud {
@@ -86,19 +85,10 @@ interface Access {
 }
 
 /** All parts, built but not started. */
-interface Parts {
-  readonly config: Config;
-  readonly system: System;
-  readonly store: Store;
-  readonly webhook: Awaited<ReturnType<typeof openWebhook>>;
-  readonly delivery: Delivery;
-  readonly fleet: FleetStore;
-  readonly access: Access;
-  readonly http: Http;
-}
+type Parts = Awaited<ReturnType<typeof build>>;
 
 /** Builds each part from those before it. */
-async function build(config: Config, system: System, store: Store, shortWay?: SendShort): Promise<Parts> {
+async function build(config: Config, system: System, store: Store, shortWay?: SendShort) {
   const { clock, log } = system;
   const webhook = shortWay ? null : await openWebhook(config, system);
   const send = shortWay ?? webhook?.send;
@@ -106,10 +96,14 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   const short = send === undefined ? null : { send, isOnline: () => true };
   const openTokens = tokenSources(system, directoryOf(config));
   const delivery = new Delivery({ store, config, ...system, openTokens, short, recordsEach: true });
-  const nudge = () => delivery.nudge();
   const ways = { takesMail: config.relays.length > 0, takesShort: short !== null };
   const texts = { timeZone: config.cloudServerTimeZone, publicUrl: config.cloudServerPublicUrl };
-  const accepted = new AcceptedMessages({ store, maxQueue: config.maxQueue, nudge, ...ways });
+  const accepted = new AcceptedMessages({
+    store,
+    maxQueue: config.maxQueue,
+    nudge: () => delivery.nudge(),
+    ...ways,
+  });
   const people = new People();
   const fleet: FleetStore = await openFleet(config, system, {
     people,
@@ -127,31 +121,15 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
     mayTakeMore: () => fleet.mayTell() && accepted.mayTakeMore,
   };
   const teller: Teller = new Teller({ store: toPeople, documents, people, texts, ...ways, log });
-  const outbox = new Outbox({
-    takeMessage: (...message) => fleet.takeMessage(...message),
-    ...ways,
-    ...{ hourlyLimit: config.cloudServerHourlyLimit, clock, log },
-  });
-  const isFleet = config.cloudServerStore !== null;
-  const devicesMax = isFleet ? FLEET_DEVICES_MAX : CLOUD_DEVICES_MAX;
+  const { takeMessage } = fleet;
+  const outbox = new Outbox({ takeMessage, ...ways, hourlyLimit: config.cloudServerHourlyLimit, clock, log });
+  const devicesMax = config.cloudServerStore === null ? CLOUD_DEVICES_MAX : FLEET_DEVICES_MAX;
   const access = accessWith(config, keys);
   const keysFile = () => access.keysFile;
   const devices = new Devices({ watch, documents, keys, keysFile, clock, log, devicesMax });
-  const calls = {
-    ...{ documents, watch, devices, outbox, clock, store },
-    heartbeatMs: Math.floor(config.cloudServerDelayMs / HEARTBEATS_PER_DELAY),
-    maxDocumentBytes: isFleet ? Math.min(config.maxBodyBytes, CLOUD_DOCUMENT_BYTES_MAX) : config.maxBodyBytes,
-    hasKeys: config.cloudServerKeys !== null,
-    assertServing: () => fleet.assertServing(),
-    accepted,
-    minFreeBytes: config.minFreeBytes,
-    outcomes: () => delivery.outcomes,
-    version: system.version,
-    refused: new RefusedTotals(),
-    totals: { heartbeats: 0 },
-  };
-  const http = createCloudHttp(calls, access, system);
-  return { config, system, store, webhook, delivery, fleet, access, http };
+  const counts = { refused: new RefusedTotals(), totals: { heartbeats: 0 } };
+  const calls = { config, system, store, fleet, delivery, accepted, devices, outbox, ...counts };
+  return { ...calls, webhook, access, http: createCloudHttp(calls, access, system) };
 }
 
 function accessWith({ cloudServerKeys }: Config, made: FleetStore['keys']): Access {
@@ -161,14 +139,12 @@ function accessWith({ cloudServerKeys }: Config, made: FleetStore['keys']): Acce
 /** What a store of the fleet hands over to this instance. */
 type Handing = Pick<FileFleetOptions, 'people' | 'accept' | 'tell'>;
 
-/** Opens the store that the settings name. The code of the other one is not loaded. */
+/** Opens the store that the settings name. */
 async function openFleet(config: Config, system: System, handing: Handing): Promise<FleetStore> {
   const delays = { delayMs: config.cloudServerDelayMs, stopDelayMs: config.cloudServerStopDelayMs };
   if (config.cloudServerStore === null) {
-    const { openFileFleet } = await import('./files/fleet.js');
     return await openFileFleet({ ...system, ...handing, directory: directoryOf(config), delays });
   }
-  const { openEtcdFleet } = await import('./etcd/fleet.js');
   return await openEtcdFleet({
     ...system,
     ...handing,
@@ -183,8 +159,6 @@ async function connectEtcd(config: Config, system: System): Promise<Etcd> {
   const { cloudServerStore, cloudServerStoreCert: cert, cloudServerStoreKey: key } = config;
   const { cloudServerStoreUser: name, cloudServerStorePassword: password } = config;
   const { clock, connect } = system;
-  const { createEtcd } = await import('./etcd/client.js');
-  const { prefixed } = await import('./etcd/etcd.js');
   const openHttps = system.openHttps ?? (await import('../base/system/https.js')).openHttps;
   const clientCertificate = cert !== null && key !== null ? { cert, key } : null;
   const etcd = createEtcd({
@@ -243,7 +217,7 @@ function directoryOf({ stateDir }: Config): string {
   return join(stateDir, 'cloud');
 }
 
-/** Null without a webhook; then its modules are not loaded. */
+/** Null without a webhook. */
 async function openWebhook(
   { cloudServerWebhook: url, cloudServerWebhookAuth: webhookAuth }: Config,
   { clock, connect }: System,

@@ -16,15 +16,14 @@ export async function getMetrics(exchange: Exchange, parts: CloudParts): Promise
 }
 
 async function metricsOf(parts: CloudParts): Promise<string[]> {
-  const { devices, documents, watch, store, accepted, totals, refused, outcomes, minFreeBytes, version } =
-    parts;
+  const { config, system, devices, fleet, store, accepted, totals, refused, delivery } = parts;
   const { gauge, counter } = CLOUD;
   const { counts } = await devices.list({ ...ANY, limit: 1 });
   const { attention, ...states } = counts;
   let documentCount = 0;
-  for (const _ of documents.ids) documentCount++;
+  for (const _ of fleet.documents.ids) documentCount++;
   return [
-    gauge('build_info', 'Always 1; the label tells the version.', [[{ version }, 1]]),
+    gauge('build_info', 'Always 1; the label tells the version.', [[{ version: system.version }, 1]]),
     gauge('devices', 'Devices by state.', by('state', states)),
     gauge(
       'devices_attention',
@@ -39,7 +38,7 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
       'Calls of new devices refused since the start because there are too many devices.',
       devices.refused,
     ),
-    gauge('untold_devices', 'Devices with news that people have not been told yet.', watch.untold),
+    gauge('untold_devices', 'Devices with news that people have not been told yet.', fleet.watch.untold),
     counter(
       'accepted_total',
       'Messages to people accepted since the start: notifications, and messages of devices.',
@@ -49,9 +48,9 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
     counter(
       'outcomes_total',
       'Outcomes of messages to people since the start, by kind; each deferral counts.',
-      by('outcome', outcomes()),
+      by('outcome', delivery.outcomes),
     ),
     ...queueMetrics(CLOUD, store),
-    ...storageMetrics(CLOUD, store, minFreeBytes),
+    ...storageMetrics(CLOUD, store, config.minFreeBytes),
   ];
 }

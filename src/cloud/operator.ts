@@ -42,9 +42,9 @@ export async function removeDevice(exchange: Exchange, { devices }: CloudParts):
 }
 
 /** `POST /devices/{id}/key` */
-export async function makeKey(exchange: Exchange, { devices, hasKeys }: CloudParts): Promise<void> {
+export async function makeKey(exchange: Exchange, { devices, config }: CloudParts): Promise<void> {
   const { id } = exchange;
-  if (!hasKeys) {
+  if (config.cloudServerKeys === null) {
     throw new FieldpostError('conflict', 'Any key opens every call of this cloud, so a key means nothing', {
       hint: 'a line with * and a key for the operator in FIELDPOST_CLOUD_SERVER_KEYS_FILE makes the cloud check keys',
     });
@@ -60,16 +60,16 @@ export async function makeKey(exchange: Exchange, { devices, hasKeys }: CloudPar
 }
 
 /** The operator's page. It has no data in it: its program asks the other calls. */
-export async function getFleetPage(exchange: Exchange, { hasKeys }: CloudParts): Promise<void> {
+export async function getFleetPage(exchange: Exchange, { config }: CloudParts): Promise<void> {
   // Few clouds ever need it.
   const { default: page } = await import('../pages/fleet.html');
-  sendPage(exchange, page, { asksToken: hasKeys });
+  sendPage(exchange, page, { asksToken: config.cloudServerKeys !== null });
 }
 
 /** `GET /healthz` */
 export function getHealth(exchange: Exchange, parts: CloudParts): void {
-  const { store, devices, accepted, assertServing } = parts;
-  assertServing();
+  const { store, devices, accepted, fleet } = parts;
+  fleet.assertServing();
   const { state, reason } = store.storage();
   if (state !== 'ok') throw new FieldpostError('unavailable', reason ?? `storage ${state}`);
   const { fullness } = accepted;
