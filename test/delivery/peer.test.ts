@@ -1,14 +1,15 @@
 import t from 'tap';
 import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import { choosePeer, chooseProbe, nextPeerMs, Peer } from '../../src/mail/delivery/peer.js';
+import { choosePeer, chooseProbe, nextPeerMs, Peer, type PeerOptions } from '../../src/mail/delivery/peer.js';
 import { FakeClock } from '../support/clock.js';
 
 function setUp() {
   const clock = new FakeClock();
   const changes: unknown[] = [];
   const config = { backoffMinMs: SECOND_MS, backoffMaxMs: 5 * MINUTE_MS };
-  const [onFailing, onOk] = [(reason: string) => changes.push(reason), (ms?: number) => changes.push(ms)];
-  const create = (name: string) => new Peer(name, { config, clock, random: () => 0, onFailing, onOk });
+  const onChange: PeerOptions['onChange'] = (_, why) =>
+    changes.push('reason' in why ? why.reason : why.failedMs);
+  const create = (name: string) => new Peer(name, { config, clock, random: () => 0, onChange });
   const [first, spare, third] = [create('first'), create('spare'), create('third')];
   return { clock, changes, first, spare, third };
 }

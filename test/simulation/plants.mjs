@@ -43,7 +43,7 @@ export const MAIL = {
   'message-id-for-each': {
     why: 'each recipient of a mail gets a Message-ID of its own',
     cut: [
-      'src/mail/message/message-id.ts',
+      'src/mail/message/message.ts',
       'newMessageId(extras?.mail ?? id, storeId, from)',
       'newMessageId(id, storeId, from)',
     ],
@@ -71,8 +71,8 @@ export const MAIL = {
   'sms-behind-the-cancelled': {
     why: 'an SMS, call or push that is cancelled while it waits keeps back those behind it',
     cut: [
-      'src/mail/delivery/rank.ts',
-      'return [message, sinceMs];\n      this.#behind.delete(id);',
+      'src/mail/delivery/ready-queue.ts',
+      'return [message, sinceMs];\n      this.#requeued.delete(id);',
       'return [message, sinceMs];\n      break;',
     ],
   },
@@ -95,8 +95,8 @@ export const MAIL = {
     why: 'an SMS, call or push is recorded as sent before the cloud has answered',
     cut: [
       'src/mail/delivery/cloud-transport.ts',
-      'return outcomeOf(await this.#send(short, this.#session.signal));',
-      "void this.#send(short, this.#session.signal).catch(() => 0); return outcomeOf({ kind: 'taken', reply: '202' });",
+      'return outcomeOf(await this.#way.send(short, this.#session.signal));',
+      "void this.#way.send(short, this.#session.signal).catch(() => 0); return outcomeOf({ kind: 'taken', reply: '202' });",
     ],
   },
   'no-timer': {
@@ -122,7 +122,7 @@ export const MAIL = {
   'no-spacing': {
     why: 'a message that was put off for trouble of its own is offered again at once',
     cut: [
-      'src/mail/delivery/schedule.ts',
+      'src/mail/delivery/blame.ts',
       'Math.min(Math.max(ageMs, minMs), maxMs)',
       'Math.min(0, ageMs, minMs, maxMs)',
     ],
@@ -130,21 +130,21 @@ export const MAIL = {
   '4xx-is-final': {
     why: 'a recipient who is refused for the moment is refused for good',
     cut: [
-      'src/mail/delivery/smtp/outcome.ts',
-      '(isClass(reply, 4) || reply.code === 552 ? MESSAGE : UNCLEAR)',
-      '(reply.code === 552 ? MESSAGE : FAILED)',
+      'src/mail/delivery/smtp/failure-classification.ts',
+      "['rcpt', (said) => isClass(said, 4) || said.code === 552, MESSAGE],",
+      "['rcpt', (said) => said.code === 552, MESSAGE], ['rcpt', null, FAILED],",
     ],
   },
   'urgent-last': {
     why: 'urgent messages are sent after all others',
     cuts: [
       [
-        'src/mail/delivery/agenda.ts',
+        'src/mail/delivery/ready-queue.ts',
         'this.#urgent.pickFresh() ?? this.#normal.pickFresh()',
         'this.#normal.pickFresh() ?? this.#urgent.pickFresh()',
       ],
       [
-        'src/mail/delivery/agenda.ts',
+        'src/mail/delivery/ready-queue.ts',
         'return this.#urgent.pick() ?? this.#normal.pick();',
         'return this.#normal.pick() ?? this.#urgent.pick();',
       ],
@@ -152,7 +152,7 @@ export const MAIL = {
   },
   'youngest-first': {
     why: 'the order is turned',
-    cut: ['src/mail/delivery/lane.ts', 'this.#handful = found.reverse();', 'this.#handful = found;'],
+    cut: ['src/mail/delivery/ready-queue.ts', 'this.#handful = found.reverse();', 'this.#handful = found;'],
   },
   'keys-lost-in-the-snapshot': {
     why: 'a start forgets the keys that stand in the snapshot',
@@ -172,7 +172,7 @@ export const MAIL = {
   },
   'sessions-leak': {
     why: 'idle connections to relays are kept for ever',
-    cut: ['src/mail/delivery/smtp/session-line.ts', 'await session?.close();', 'void session;'],
+    cut: ['src/mail/delivery/smtp/smtp-transport.ts', 'await session?.close();', 'void session;'],
   },
   'files-leak': {
     why: 'the files of what was sent are not removed',

@@ -12,7 +12,7 @@ import { isMessageType, type MessageType, recipientFault, TYPE_FAULT } from '../
 /** The members that a client gives; all four are required. */
 export interface Fields {
   readonly type: MessageType;
-  /** Its form depends on the type (message/recipient.ts). */
+  /** Its form depends on the type (message/message.ts). */
   readonly destination: string;
   readonly lang: Lang;
   readonly name: string;

@@ -22,19 +22,20 @@ export interface Short extends Load {
   readonly short: ShortMessage;
 }
 
-/** The cloud, for the messages of one type. */
-export class CloudTransport implements Transport<Short> {
+/** The cloud, for the messages of one type. The HTTP client keeps the connections, so it is its own line. */
+export class CloudTransport implements Transport<Short>, Line<Short> {
   readonly peers: readonly [Peer];
-  readonly lines: readonly Line<Short>[];
+  readonly lines: readonly Line<Short>[] = [this];
   readonly scout = null;
   readonly #way: ShortWay;
   readonly #store: Store;
+  /** A session is only the AbortController of the send under way. */
+  #session: AbortController | null = null;
 
   constructor(way: ShortWay, options: PeerOptions & { readonly store: Store }) {
     this.#way = way;
     this.#store = options.store;
     this.peers = [new Peer(CLOUD, options)];
-    this.lines = [new CloudLine(way.send)];
   }
 
   isOpen(): boolean {
@@ -49,16 +50,6 @@ export class CloudTransport implements Transport<Short> {
   }
 
   missed(): void {}
-}
-
-/** The HTTP client keeps the connections. A session here is only the AbortController of the send under way. */
-class CloudLine implements Line<Short> {
-  readonly #send: SendShort;
-  #session: AbortController | null = null;
-
-  constructor(send: SendShort) {
-    this.#send = send;
-  }
 
   isOpenTo(): boolean {
     return this.#session !== null;
@@ -75,7 +66,7 @@ class CloudLine implements Line<Short> {
 
   async offer({ short }: Short): Promise<Outcome> {
     assert(this.#session !== null, 'a line is opened before it sends');
-    return outcomeOf(await this.#send(short, this.#session.signal));
+    return outcomeOf(await this.#way.send(short, this.#session.signal));
   }
 
   rest(): void {}

@@ -30,13 +30,14 @@ export interface RefusalPauses {
   readonly maxMs: number;
 }
 
+/** Why the state has changed; of `ok`: how long the peer had failed or refused, undefined if it had not. */
+type Why = { readonly reason: string } | { readonly failedMs: number | undefined };
+
 /** What a peer needs. */
 export interface PeerOptions extends BackoffOptions {
   readonly clock: { bootMs(): number; wallMs(): number };
-  /** Called when the state changes, with the reason, or with how long it had failed or refused (undefined: it had not). */
-  readonly onFailing?: (reason: string) => void;
-  readonly onRefusing?: (reason: string) => void;
-  readonly onOk?: (failedMs: number | undefined) => void;
+  /** Called when the state changes. */
+  readonly onChange?: (state: PeerState, why: Why) => void;
 }
 
 /** Whether a peer works, since when, and when it may be tried again. */
@@ -48,7 +49,7 @@ export class Peer {
   readonly #backoff: Backoff;
   /** Between probes of a peer that refuses. */
   readonly #refusals: Backoff;
-  #pauses: RefusalPauses = { firstMs: HOUR_MS, maxMs: HOUR_MS };
+  readonly #pauses = { backoffMinMs: HOUR_MS, backoffMaxMs: HOUR_MS, leastShare: REFUSED_LEAST_SHARE };
   #state: PeerState = 'unknown';
   #sinceMs: number;
   #reason: string | null = null;
@@ -61,17 +62,7 @@ export class Peer {
     this.name = name;
     this.#options = options;
     this.#backoff = new Backoff(options);
-    const pauses = () => this.#pauses;
-    const config = {
-      get backoffMinMs() {
-        return pauses().firstMs;
-      },
-      get backoffMaxMs() {
-        return pauses().maxMs;
-      },
-      leastShare: REFUSED_LEAST_SHARE,
-    };
-    this.#refusals = new Backoff({ ...options, config });
+    this.#refusals = new Backoff({ ...options, config: this.#pauses });
     this.#sinceMs = options.clock.bootMs();
   }
 
@@ -144,8 +135,7 @@ export class Peer {
     this.#backoff.good();
     this.#refusals.good();
     this.#reason = null;
-    const failedMs = this.isDown ? this.#options.clock.bootMs() - this.#sinceMs : undefined;
-    if (this.#become('ok')) this.#options.onOk?.(failedMs);
+    this.#become('ok', { failedMs: this.isDown ? this.#options.clock.bootMs() - this.#sinceMs : undefined });
   }
 
   /** A message moves to the end because of this peer. Returns true the first time since the peer was good. */
@@ -165,15 +155,16 @@ export class Peer {
     this.#backoff.failed(retryAfterMs);
     this.isReached = false;
     this.#reason = reason;
-    if (this.#become('failing')) this.#options.onFailing?.(reason);
+    this.#become('failing', { reason });
   }
 
   /** It refuses this device or its account. Each further pause is twice as long. */
   refused(reason: string, pauses: RefusalPauses): void {
-    this.#pauses = pauses;
+    this.#pauses.backoffMinMs = pauses.firstMs;
+    this.#pauses.backoffMaxMs = pauses.maxMs;
     this.#refusals.failed();
     this.#reason = reason;
-    if (this.#become('refusing')) this.#options.onRefusing?.(reason);
+    this.#become('refusing', { reason });
   }
 
   /** The network has changed, or a person asks: it may be tried at once. */
@@ -182,12 +173,11 @@ export class Peer {
     this.#refusals.wake();
   }
 
-  /** False if it is so already. */
-  #become(state: PeerState): boolean {
-    if (state === this.#state) return false;
+  #become(state: PeerState, why: Why): void {
+    if (state === this.#state) return;
     this.#state = state;
     this.#sinceMs = this.#options.clock.bootMs();
-    return true;
+    this.#options.onChange?.(state, why);
   }
 }
 

@@ -208,8 +208,11 @@ export class Queue<L extends Load> {
     if (isCounted) this.#connecting++;
     const reason = await line.open(peer);
     if (isCounted) this.#connecting--;
-    if (reason !== null) this.#unreached(peer, reason);
-    else {
+    if (reason !== null) {
+      // A queue that has stopped leaves the peer's state alone: after a reload another queue uses the relay.
+      if (this.#mode === 'running') peer.failed(reason);
+      this.#missed();
+    } else {
       peer.isReached = true;
       const sending = this.#sendAll(line, peer, isProbe, isUrgent);
       this.#sending.add(sending);
@@ -223,12 +226,6 @@ export class Queue<L extends Load> {
     this.#pump();
     if (this.#mode !== 'running') void line.close();
     else if (!this.#busy.has(line)) line.rest();
-  }
-
-  /** A queue that has stopped leaves the peer's state alone: after a reload another queue uses the relay. */
-  #unreached(peer: Peer, reason: string): void {
-    if (this.#mode === 'running') peer.failed(reason);
-    this.#missed();
   }
 
   /**

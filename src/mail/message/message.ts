@@ -108,7 +108,7 @@ export interface ReadyMadeDraft extends DraftParts {
 /** A message for the cloud that has no id yet. */
 export interface ShortDraft extends DraftParts {
   readonly type: 2 | 3 | 4;
-  /** Its form depends on the type (recipient.ts). */
+  /** Its form depends on the type. */
   readonly destination: string;
   readonly content: ShortContent;
 }
@@ -116,17 +116,21 @@ export interface ShortDraft extends DraftParts {
 /** The sender in an envelope; '' is the null sender, which gets no notice of failure (RFC 5321 §4.5.5). */
 export type Sender = Address | '';
 
-interface DraftParts {
+/** What few messages have from the beginning. */
+interface Terms {
+  /** It goes before all messages that are not urgent. */
+  readonly urgent?: true;
+  /** How long it is of use: it expires at this age, whatever happened in between. */
+  readonly lifeMs?: number;
+  /** The caller may only send: callers like that share a part of the queue. */
+  readonly onlySends?: true;
+}
+
+interface DraftParts extends Terms {
   /** Made by an Upload of the store. */
   readonly attachments: readonly Attachment[];
   /** Names of unknown fields, for the answer and the log. */
   readonly ignored: readonly string[];
-  /** It goes before all messages that are not urgent. */
-  readonly urgent?: true;
-  /** How long it is of use, from its acceptance on. */
-  readonly lifeMs?: number;
-  /** The caller may only send: callers like that share a part of the queue. */
-  readonly onlySends?: true;
 }
 
 /** The byte range of a message's content within a journal segment, and its CRC-32. */
@@ -138,19 +142,13 @@ export interface Place {
 }
 
 /** What few messages have. The recipients of one mail share it. */
-export interface Extras {
+export interface Extras extends Terms {
   /** If the mail has several recipients: the id of the first one's message, which their common Message-ID has. */
   readonly mail?: string;
   /** The one attachment is the whole mail. */
   readonly isReadyMade?: true;
   /** The Message-ID of a ready-made mail. */
   readonly messageId?: string;
-  /** It goes before all messages that are not urgent. */
-  readonly urgent?: true;
-  /** It expires at this age, whatever happened in between. */
-  readonly lifeMs?: number;
-  /** It came from a caller who may only send. */
-  readonly onlySends?: true;
 }
 
 /** A message in the store: its envelope and progress, and where its content lies while it is kept. */

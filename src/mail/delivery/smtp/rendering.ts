@@ -21,6 +21,7 @@ import {
 } from '../../message/message.js';
 import { type Rendered, render, renderReadyMade } from '../../mime/letter.js';
 import type { Store } from '../../store/store.js';
+import type { Envelope } from './protocol.js';
 
 /** Each byte that is read is copied about this many times on its way to the relay (base64, pieces). */
 const SENT_COPIES = 4;
@@ -28,13 +29,7 @@ const SENT_COPIES = 4;
 const SOME_ID = '0'.repeat(15);
 
 /** A mail as it goes over the wire. */
-export interface Parcel {
-  /** Bytes of the content. */
-  readonly size: number;
-  /** True if an address is not ASCII. */
-  readonly smtpUtf8: boolean;
-  /** True if the content may have octets beyond ASCII. */
-  readonly isEightBit?: boolean;
+export interface Parcel extends Pick<Envelope, 'size' | 'smtpUtf8' | 'isEightBit'> {
   readonly content: Buffer | AsyncIterable<Buffer>;
 }
 

@@ -16,7 +16,7 @@ import type { RelayView } from '../../../base/views.js';
 import type { Address } from '../../message/address.js';
 import type { Email, EmailContent, Message, ReadyMadeContent, Sender } from '../../message/message.js';
 import type { Store } from '../../store/store.js';
-import { nextPeerMs, Peer } from '../peer.js';
+import { nextPeerMs, Peer, type PeerOptions } from '../peer.js';
 import type { Line, Load, Outcome, Transport } from '../transport.js';
 import { outcomeOf, reasonOf, subjectOf } from './failure-classification.js';
 import { type Ending, type Envelope, SessionError } from './protocol.js';
@@ -73,10 +73,9 @@ export class SmtpTransport implements Transport<Mail> {
     const relays = new Map<Peer, RelayConfig>();
     for (const config of options.config.relays) {
       const relay = `${config.host}:${config.port}`;
-      const onFailing = (reason: string) => log.warn('relay failing', { relay, reason });
-      const onRefusing = (reason: string) => log.warn('relay refusing', { relay, reason });
-      const onOk = (failedMs: number | undefined) => log.info('relay ok', { relay, failedMs });
-      relays.set(new Peer(relay, { ...options, onFailing, onRefusing, onOk }), config);
+      const onChange: PeerOptions['onChange'] = (state, why) =>
+        log[state === 'ok' ? 'info' : 'warn'](`relay ${state}`, { relay, ...why });
+      relays.set(new Peer(relay, { ...options, onChange }), config);
     }
     this.peers = [...relays.keys()];
     const unanswered = new Map<Peer, number>();
