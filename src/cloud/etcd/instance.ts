@@ -11,13 +11,19 @@ import { Alarm } from '../../base/retry/alarm.js';
 import type { Log } from '../../base/system/log.js';
 import { CLOUD_GRACE_MS } from '../presence.js';
 import { type Compare, type Etcd, EtcdError } from './etcd.js';
-import { FLEET_STALE_MS, FLEET_TICK_MS, ownerKey, ROLES, rightfulOwner } from './layout.js';
+import {
+  chunksOf,
+  FLEET_STALE_MS,
+  FLEET_TICK_MS,
+  KEYS_MAX,
+  ownerKey,
+  ROLES,
+  rightfulOwner,
+} from './layout.js';
 import type { FleetParts, Shelf } from './mirror.js';
 
 /** An instance that is gone for this long loses its roles. */
 const LEASE_S = 10;
-/** Keys of one transaction: each takes a condition and an operation. */
-const KEYS_MAX = 64;
 
 interface InstanceOptions extends FleetParts {
   /** The instance's id begins with the host's name. */
@@ -290,8 +296,8 @@ class Roles {
         const isSettled = rightful !== null && nowMs - (since.get(rightful) ?? nowMs) >= FLEET_STALE_MS;
         if (revision !== null && isSettled && rightful !== self.id) given.push([role, revision]);
       }
-      while (given.length > 0) await this.#giveUp(given.splice(0, KEYS_MAX));
-      while (free.length > 0) await this.#claim(free.splice(0, KEYS_MAX), self);
+      for (const chunk of chunksOf(given, KEYS_MAX)) await this.#giveUp(chunk);
+      for (const chunk of chunksOf(free, KEYS_MAX)) await this.#claim(chunk, self);
     } finally {
       this.#isMoving = false;
     }

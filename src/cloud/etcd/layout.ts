@@ -23,11 +23,15 @@ import { crc32 } from '../../base/crc.js';
 import { isJsonObject, type JsonObject } from '../../base/json.js';
 import { SECOND_MS } from '../../base/limits.js';
 import { type Report, SAID, type Said, statusOf } from '../presence.js';
+import { TXN_OPS_MAX } from './etcd.js';
 
 /** An instance renews its lease at each tick. */
 export const FLEET_TICK_MS = 2 * SECOND_MS;
 /** An instance whose memory is older than this refuses calls. */
 export const FLEET_STALE_MS = 10 * SECOND_MS;
+
+/** Keys of one transaction that takes a condition and an operation for each. */
+export const KEYS_MAX = TXN_OPS_MAX / 2;
 
 const BUCKETS = 256;
 
@@ -71,6 +75,11 @@ function mixed(hash: number): number {
   let h = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
   return (h ^ (h >>> 16)) >>> 0;
+}
+
+/** The items in chunks of at most `size`. */
+export function* chunksOf<Item>(items: readonly Item[], size: number): Generator<readonly Item[]> {
+  for (let from = 0; from < items.length; from += size) yield items.slice(from, from + size);
 }
 
 /** The JSON object in a value; null if it is none. */

@@ -16,7 +16,7 @@ import {
   type Telling,
 } from '../fleet-store.js';
 import { EtcdError, type Op } from './etcd.js';
-import { FLEET_TICK_MS, objectIn, ownerKey, TELLER } from './layout.js';
+import { chunksOf, FLEET_TICK_MS, KEYS_MAX, objectIn, ownerKey, TELLER } from './layout.js';
 import { deviceOf, type WaitingMessage } from './messages.js';
 import type { FleetParts, Shelf } from './mirror.js';
 
@@ -29,9 +29,6 @@ interface EtcdNewsOptions extends FleetParts {
   /** Accepts a message for delivery, once for its key. */
   readonly accept: (message: WaitingMessage) => Promise<void>;
 }
-
-/** Keys of one transaction: each takes a condition and an operation. */
-const CHUNK = 64;
 
 /** News and messages of the fleet, and their way into the outbox. */
 export class EtcdNews {
@@ -128,9 +125,9 @@ export class EtcdNews {
     let refusal: unknown = null;
     /** Those with a share of the outbox that is full: they do not hold back the others. */
     const behind = new Set<string>();
-    while (waiting.length > 0) {
+    for (const next of chunksOf(waiting, KEYS_MAX)) {
       this.#role();
-      const chunk = waiting.splice(0, CHUNK).filter(([name]) => !behind.has(deviceOf(name)));
+      const chunk = next.filter(([name]) => !behind.has(deviceOf(name)));
       const outcomes = await this.#handing(async () => {
         const outcomes = await Promise.allSettled(chunk.map(([, message]) => accept(message)));
         const accepted = chunk.filter((_, index) => outcomes[index]?.status === 'fulfilled');
@@ -220,9 +217,9 @@ export class EtcdNews {
   }
 
   async #close(id: string, open: readonly PendingOne[]): Promise<void> {
-    for (let from = 0; from < open.length; from += CHUNK) {
-      const isLast = from + CHUNK >= open.length;
-      const puts = open.slice(from, from + CHUNK).map(({ news, modRevision, createRevision }) => {
+    for (const chunk of chunksOf(open, KEYS_MAX)) {
+      const isLast = chunk.at(-1) === open.at(-1);
+      const puts = chunk.map(({ news, modRevision, createRevision }) => {
         return { name: nameOf(news), value: textOf(news, id), modRevision, createRevision };
       });
       const { succeeded, revision } = await this.#options.etcd.txn(
@@ -243,8 +240,7 @@ export class EtcdNews {
   /** What cannot be deleted now is deleted first in the next run, with or without the role. */
   async #delete(keys: readonly string[]): Promise<void> {
     for (const key of keys) this.#undeleted.add(key);
-    for (let from = 0; from < keys.length; from += CHUNK) {
-      const chunk = keys.slice(from, from + CHUNK);
+    for (const chunk of chunksOf(keys, KEYS_MAX)) {
       await this.#options.etcd.txn(
         [],
         chunk.map((key): Op => ({ delete: key })),

@@ -8,7 +8,6 @@ import { inLanes } from '../../base/lanes.js';
 import { SECOND_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import type { Clock } from '../../base/system/clock.js';
-import type { Log } from '../../base/system/log.js';
 import type { FleetWatch } from '../fleet-store.js';
 import * as presence from '../presence.js';
 import { NO_STATUS, type Report, type Sighting, sightingOf } from '../presence.js';
@@ -17,6 +16,7 @@ import { type Compare, type Etcd, EtcdError, type Op, TXN_OPS_MAX } from './etcd
 import type { Instance } from './instance.js';
 import {
   bucketOf,
+  chunksOf,
   FLEET_STALE_MS,
   type LastTold,
   ownerKey,
@@ -53,6 +53,8 @@ const TICKS = 10;
 const DECISIONS = 16;
 /** The most news kept of one device while nobody can be told. */
 const NEWS_MAX = 4;
+
+const ONLINE: LastTold = { isOffline: false, heardMs: null };
 
 /** The watch of one instance. */
 export class EtcdWatch implements FleetWatch {
@@ -260,15 +262,15 @@ export class EtcdWatch implements FleetWatch {
 
   /** Decides about the device. If a condition fails, memory was old: the next tick decides again. */
   async #decide(id: string): Promise<void> {
-    const { etcd, instance, isBehind, log, pending, newId } = this.#options;
+    const { etcd, instance, isBehind } = this.#options;
     const device = this.#devices.get(id);
     if (device === undefined) return;
-    const now = { ...device, presence: this.#presenceNow(device) };
-    if (!this.#isUndecided(id, now.presence)) return;
+    const now = this.#presenceNow(device);
+    if (!this.#isUndecided(id, now)) return;
     const createRevision = instance().mine(device.bucket);
     if (createRevision === null) return;
     const told = this.#told.get(id);
-    const { told: next, ops, logTo } = decisionOf({ id, ...now, told, news: pending.newsOf(id), newId });
+    const { next, ops, logIt } = this.#decision(id, now, device.seen, told);
     const conditions: Compare[] = [
       { key: ownerKey(device.bucket), createRevision },
       { key: `seen/${seenName(id)}`, modRevision: device.revision },
@@ -278,13 +280,44 @@ export class EtcdWatch implements FleetWatch {
       const put = { put: `told/${id}`, value: toldText(next) };
       const { succeeded, revision } = await etcd.txn(conditions, [put, ...ops]);
       if (succeeded) {
-        logTo(log);
+        logIt();
         if (isBehind(revision)) this.#wasTold(id, { ...next, revision });
       }
     } catch (error) {
       // If it has happened after all, the watch tells.
       if (!(error instanceof EtcdError)) throw error;
     }
+  }
+
+  /** What people are told next, the operations for it, and its line of the log once it holds. */
+  #decision(id: string, { said, state }: presence.Presence, { atMs }: Seen, told: LastTold | undefined) {
+    const { log, pending } = this.#options;
+    if (said === 'moved') {
+      const ops = pending.newsOf(id).map((name) => ({ delete: `outbox/${name}` }));
+      return { next: ONLINE, ops, logIt: () => log.info('device moved', { device: id }) };
+    }
+    if (state === 'offline') {
+      const stopped = said === 'stopping';
+      const ops = this.#newsOps(id, { kind: stopped ? 'stopped' : 'silent', sinceMs: atMs });
+      const logIt = () => log.info('device offline', { device: id, stopped });
+      return { next: { isOffline: true, heardMs: atMs }, ops, logIt };
+    }
+    const heardMs = told?.heardMs ?? null;
+    const lastedMs = heardMs === null || atMs === null ? null : Math.max(0, atMs - heardMs);
+    const ops = this.#newsOps(id, { kind: 'back', sinceMs: atMs, lastedMs });
+    const logIt = () => log.info('device online', { device: id, offlineMs: lastedMs ?? undefined });
+    return { next: ONLINE, ops, logIt };
+  }
+
+  #newsOps(id: string, happening: Happening): Op[] {
+    const { pending, newId } = this.#options;
+    const news = pending.newsOf(id);
+    // Drop a pair in the middle: the first may be told already, and the last is the present state.
+    const dropped = news.length >= NEWS_MAX ? news.slice(1, 3) : [];
+    return [
+      { put: `outbox/${id}/${newId()}`, value: JSON.stringify(happening) },
+      ...dropped.map((name) => ({ delete: `outbox/${name}` })),
+    ];
   }
 }
 
@@ -298,55 +331,6 @@ const deviceOf = (name: string) => name.slice(name.indexOf('/') + 1);
 
 const shown = (id: string, { presence, seen }: Watched): Sighting =>
   sightingOf(id, { presence, heardMs: seen.atMs, sinceMs: seen.sinceMs, status: seen.status ?? NO_STATUS });
-
-interface Undecided {
-  readonly id: string;
-  readonly presence: presence.Presence;
-  readonly seen: Seen;
-  readonly told: LastTold | undefined;
-  /** The names of its news that people are not told yet, the oldest first. */
-  readonly news: readonly string[];
-  /** Draws the id of news. */
-  readonly newId: () => string;
-}
-
-interface Decision {
-  readonly told: LastTold;
-  readonly ops: readonly Op[];
-  /** Called when it holds. */
-  readonly logTo: (log: Pick<Log, 'info'>) => void;
-}
-
-const ONLINE: LastTold = { isOffline: false, heardMs: null };
-
-/** The decision about a device whose state differs from what people were told. */
-function decisionOf(device: Undecided): Decision {
-  const { id, presence, seen, told, news } = device;
-  if (presence.said === 'moved') {
-    const ops = news.map((name) => ({ delete: `outbox/${name}` }));
-    return { told: ONLINE, ops, logTo: (log) => log.info('device moved', { device: id }) };
-  }
-  if (presence.state === 'offline') {
-    const stopped = presence.said === 'stopping';
-    const ops = newsOps(device, { kind: stopped ? 'stopped' : 'silent', sinceMs: seen.atMs });
-    const next = { isOffline: true, heardMs: seen.atMs };
-    return { told: next, ops, logTo: (log) => log.info('device offline', { device: id, stopped }) };
-  }
-  const heardMs = told?.heardMs ?? null;
-  const lastedMs = heardMs === null || seen.atMs === null ? null : Math.max(0, seen.atMs - heardMs);
-  const ops = newsOps(device, { kind: 'back', sinceMs: seen.atMs, lastedMs });
-  const fields = { device: id, offlineMs: lastedMs ?? undefined };
-  return { told: ONLINE, ops, logTo: (log) => log.info('device online', fields) };
-}
-
-function newsOps({ id, news, newId }: Undecided, happening: Happening): Op[] {
-  // Drop a pair in the middle: the first may be told already, and the last is the present state.
-  const dropped = news.length >= NEWS_MAX ? news.slice(1, 3) : [];
-  return [
-    { put: `outbox/${id}/${newId()}`, value: JSON.stringify(happening) },
-    ...dropped.map((name) => ({ delete: `outbox/${name}` })),
-  ];
-}
 
 /** Heartbeats of this time are written together. */
 const FLUSH_MS = SECOND_MS;
@@ -457,7 +441,7 @@ export class Heartbeats {
     this.#waiting = new Map();
     this.#stuckMs ??= nowMs;
     let hasFailed = false;
-    await inLanes(WRITES, chunksOf(entries), async (chunk) => {
+    await inLanes(WRITES, chunksOf(entries, TXN_OPS_MAX), async (chunk) => {
       if (await this.#put(chunk)) return;
       hasFailed = true;
       this.#keep(chunk);
@@ -484,10 +468,4 @@ export class Heartbeats {
       if (!this.#waiting.has(key) && !this.#dropped.has(key)) this.#waiting.set(key, heartbeat);
     }
   }
-}
-
-/** The entries in chunks of one transaction each. */
-function* chunksOf<Entry>(entries: readonly Entry[]): Generator<readonly Entry[]> {
-  for (let from = 0; from < entries.length; from += TXN_OPS_MAX)
-    yield entries.slice(from, from + TXN_OPS_MAX);
 }
