@@ -59,7 +59,6 @@ export function createEtcd(options: EtcdOptions): Etcd {
 
 class EtcdClient implements Etcd {
   readonly #endpoints: Endpoints;
-  readonly #watches = new Set<Watching>();
 
   constructor(endpoints: Endpoints) {
     this.#endpoints = endpoints;
@@ -133,15 +132,10 @@ class EtcdClient implements Etcd {
   }
 
   watch(prefix: string, fromRevision: number, listener: WatchListener): { close(): void } {
-    const watching = new Watching(this.#endpoints, prefix, fromRevision, listener, () =>
-      this.#watches.delete(watching),
-    );
-    this.#watches.add(watching);
-    return watching;
+    return new Watching(this.#endpoints, prefix, fromRevision, listener);
   }
 
   close(): void {
-    for (const watching of this.#watches) watching.close();
     this.#endpoints.close();
   }
 
@@ -185,12 +179,14 @@ class EtcdClient implements Etcd {
 
 const LINE_FEED = 0x0a;
 
-/** Opens a watch, at the next member if one fails. `closed` is called when it is over. */
+/**
+ * One watch: a POST whose answer goes on, one JSON object a line. etcd sends large batches in fragments; each revision is
+ * handed over whole. It opens at the next member if one fails.
+ */
 class Watching {
   readonly #endpoints: Endpoints;
   readonly #listener: WatchListener;
   readonly #request: EtcdRequest;
-  readonly #closed: () => void;
   #isClosed = false;
   /** Ends the present attempt. */
   #attemptEnd = new AbortController();
@@ -202,27 +198,22 @@ class Watching {
   /** The changes of the last revision so far, while more fragments are to come. */
   #pending: Change[] = [];
 
-  constructor(
-    endpoints: Endpoints,
-    prefix: string,
-    from: number,
-    listener: WatchListener,
-    closed: () => void,
-  ) {
+  constructor(endpoints: Endpoints, prefix: string, from: number, listener: WatchListener) {
     this.#endpoints = endpoints;
     this.#listener = listener;
-    this.#closed = closed;
     const range = { ...below(prefix), start_revision: String(from), fragment: true };
     this.#request = { path: '/v3/watch', body: { create_request: range }, kind: 'read' };
     void this.#run();
   }
 
+  get #isOver(): boolean {
+    return this.#isClosed || this.#endpoints.isClosed;
+  }
+
   /** Ends it without a word. */
   close(): void {
-    if (this.#isClosed) return;
     this.#isClosed = true;
     this.#attemptEnd.abort();
-    this.#closed();
   }
 
   async #run(): Promise<void> {
@@ -230,12 +221,12 @@ class Watching {
     try {
       await this.#endpoints.eachMember<never>(
         (endpoint) => this.#attempt(endpoint),
-        () => !this.#isCreated && !this.#isClosed,
+        () => !this.#isCreated && !this.#isOver,
       );
     } catch (thrown) {
       error = thrown;
     }
-    if (this.#isClosed || this.#endpoints.isClosed) return;
+    if (this.#isOver) return;
     this.close();
     if (!(error instanceof EtcdError)) throw error;
     this.#listener.ended(error);
@@ -249,7 +240,7 @@ class Watching {
     const end = new AbortController();
     this.#attemptEnd = end;
     const chunk = (bytes: Buffer) => {
-      if (end.signal.aborted) return;
+      if (end.signal.aborted || this.#isOver) return;
       this.#read(bytes, endpoint);
       if (this.#failed !== null) end.abort();
     };
@@ -270,7 +261,7 @@ class Watching {
       from = end + 1;
       this.#line(this.#rest.take(), endpoint);
       // The listener may have closed it.
-      if (this.#failed !== null || this.#isClosed) return;
+      if (this.#failed !== null || this.#isOver) return;
     }
     if (from === bytes.length) return;
     this.#rest.push(bytes.subarray(from));
@@ -300,7 +291,7 @@ class Watching {
       for (const change of changes) {
         if (this.#pending[0] !== undefined && this.#pending[0].modRevision !== change.modRevision)
           this.#deliver();
-        if (this.#isClosed) return;
+        if (this.#isOver) return;
         this.#pending.push(change);
       }
       if (!isFragment) this.#deliver();
