@@ -153,24 +153,12 @@ export const NO_STATUS: DeviceStatus = { version: null, queue: null, relay: null
 const EMPTY: QueueDepth = { queued: 0, deferred: 0, failed: 0 };
 const WORDS: readonly string[] = [...RELAY_STATES, ...LINK_STATES];
 
-/** The status in the body of a heartbeat, or in a file. */
-export function statusOf({ version, queue, relay, link }: JsonObject): DeviceStatus {
-  return {
-    version: textOf(version, VERSION_CHARS_MAX),
-    queue: depthOf(queue),
-    relay: wordOf(relay),
-    link: wordOf(link),
-  };
-}
-
-/** `now`; or `before`, which is in memory already, if it says the same. */
-export function keptStatus(before: DeviceStatus, now: DeviceStatus): DeviceStatus {
-  const [a, b] = [before.queue, now.queue];
-  const sameQueue =
-    a === b ||
-    (a !== null && b !== null && a.queued === b.queued && a.deferred === b.deferred && a.failed === b.failed);
-  const sameTexts = before.version === now.version && before.relay === now.relay && before.link === now.link;
-  return sameQueue && sameTexts ? before : now;
+/** The status in the body of a heartbeat, or in a file. NO_STATUS: it has none. */
+export function statusOf(body: JsonObject): DeviceStatus {
+  const version = textOf(body.version, VERSION_CHARS_MAX);
+  const queue = depthOf(body.queue);
+  const [relay, link] = [wordOf(body.relay), wordOf(body.link)];
+  return (version ?? queue ?? relay ?? link) ? { version, queue, relay, link } : NO_STATUS;
 }
 
 /** True if a person should look after the device: its relay is failing or refusing, or messages have failed. */
@@ -216,17 +204,12 @@ export interface Report extends Pick<Presence, 'said' | 'everyMs' | 'sent'> {
   readonly status?: DeviceStatus;
 }
 
-/** What a watch knows of a device. Wall times are null if they are not known. */
-interface Known {
-  readonly presence: Presence;
-  readonly heardMs: number | null;
-  /** Since when it is in its state; of one that is offline it does not count. */
-  readonly sinceMs: number | null;
-  readonly status: DeviceStatus;
-}
-
-/** The device of that id. */
-export function sightingOf(id: string, { presence, heardMs, sinceMs, status }: Known): Sighting {
-  const state = presence.said === 'moved' ? 'moved' : presence.state;
+/** The device as the watch shows it. `sinceMs`: since when it is in its state; of one that is offline it does not count. */
+export function sightingOf(
+  id: string,
+  { said, state: heard }: Presence,
+  { heardMs, sinceMs, status }: Pick<Sighting, 'heardMs' | 'sinceMs' | 'status'>,
+): Sighting {
+  const state = said === 'moved' ? 'moved' : heard;
   return { id, state, heardMs, sinceMs: state === 'offline' ? heardMs : sinceMs, status };
 }

@@ -330,7 +330,7 @@ const seenName = (id: string) => `${bucketOf(id)}/${id}`;
 const deviceOf = (name: string) => name.slice(name.indexOf('/') + 1);
 
 const shown = (id: string, { presence, seen }: Watched): Sighting =>
-  sightingOf(id, { presence, heardMs: seen.atMs, sinceMs: seen.sinceMs, status: seen.status ?? NO_STATUS });
+  sightingOf(id, presence, { heardMs: seen.atMs, sinceMs: seen.sinceMs, status: seen.status ?? NO_STATUS });
 
 /** Heartbeats of this time are written together. */
 const FLUSH_MS = SECOND_MS;

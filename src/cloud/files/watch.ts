@@ -39,7 +39,6 @@ import {
   type DeviceStatus,
   firstHeard,
   isOvertaken,
-  keptStatus,
   NO_STATUS,
   type Presence,
   type Report,
@@ -163,7 +162,7 @@ export class Watch implements FleetWatch {
     if (isOvertaken(before, nowMs, report.sent)) return;
     device.presence = afterHeartbeat(before, nowMs, report, delays);
     device.heard = now;
-    device.status = keptStatus(device.status, report.status ?? NO_STATUS);
+    device.status = report.status ?? NO_STATUS;
     const isBack = before.state === 'offline' && report.said !== 'moved';
     if (isBack || (before.said === 'moved') !== (report.said === 'moved')) device.since = now;
     if (report.said === 'moved') this.#moved(id, device, before);
@@ -192,7 +191,8 @@ export class Watch implements FleetWatch {
     const device = this.#devices.get(id);
     if (device === undefined) return null;
     const wallMs = (moment: Moment | null) => moment && wallMsOf(moment, this.#options.clock);
-    return sightingOf(id, { ...device, heardMs: wallMs(device.heard), sinceMs: wallMs(device.since) });
+    const { presence, heard, since, status } = device;
+    return sightingOf(id, presence, { heardMs: wallMs(heard), sinceMs: wallMs(since), status });
   }
 
   #newDevice(id: string, nowMs: number, heard: Moment): Watched {
@@ -385,8 +385,13 @@ function restored(written: WrittenDevice, nowMs: number, oldBatch: string): Watc
     batch: batch ?? oldBatch,
     isKept: batch !== undefined,
   }));
-  const kept = keptStatus(NO_STATUS, statusOf({ ...status }));
-  return { presence: { ...fresh, state, said, everyMs }, heard, since, status: kept, news: pending };
+  return {
+    presence: { ...fresh, state, said, everyMs },
+    heard,
+    since,
+    status: statusOf({ ...status }),
+    news: pending,
+  };
 }
 
 /** News of one device that somebody has not been told yet. */
