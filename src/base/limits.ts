@@ -118,8 +118,6 @@ export const CLOUD_ANSWER_BYTES_MAX = 64 * KIB;
 /** An idle connection to the cloud is kept for more than one heartbeat, and less than most NATs keep it. */
 export const CLOUD_IDLE_MS = 45 * SECOND_MS;
 
-// The reference cloud (cloud.md).
-// The reference cloud on etcd (fleet.md).
 /** After this silence the kernel probes a watch's connection. */
 export const ETCD_PROBE_MS = 10 * SECOND_MS;
 

@@ -1,7 +1,6 @@
 /**
  * The calls of the cloud's contract, which devices make.
  */
-
 import type { Config } from '../base/config/settings.js';
 import { type Fault, FieldpostError } from '../base/errors.js';
 import { readJson } from '../base/http/body.js';

@@ -143,7 +143,8 @@ interface DevicesOptions {
 /** All devices that the cloud knows. */
 export class Devices {
   readonly #options: DevicesOptions;
-  #refused = 0;
+  /** Calls refused since the start because there are too many devices. */
+  refused = 0;
   /** At least this many new devices fit: to count all of them for each new one would take seconds of CPU. */
   #free = 0;
   /** Whether a refusal has been logged since the last removal. */
@@ -153,18 +154,14 @@ export class Devices {
     this.#options = options;
   }
 
-  /** Calls refused since the start because there are too many devices. */
-  get refused(): number {
-    return this.#refused;
-  }
-
   /** Throws unavailable for a new device if there are `devicesMax` devices already. */
   admit(id: string): void {
-    const { log, devicesMax } = this.#options;
+    const { watch, documents, keys, log, devicesMax } = this.#options;
     if (this.#has(id)) return;
-    if (this.#free <= 0) this.#free = devicesMax - this.#ids().size;
+    if (this.#free <= 0)
+      this.#free = devicesMax - new Set([...watch.ids, ...documents.ids, ...keys.ids]).size;
     if (this.#free-- > 0) return;
-    this.#refused++;
+    this.refused++;
     if (!this.#isTold) log.warn('device refused', { device: id, devices: devicesMax });
     this.#isTold = true;
     throw new FieldpostError('unavailable', `There are ${devicesMax} devices already`, {
@@ -211,7 +208,7 @@ export class Devices {
     const last = after === null ? null : this.#device(after, this.#options.watch.sighting(after));
     let [all, total] = [0, 0];
     for (const device of this.#all()) {
-      if (++all % SLICE === 0) await pause(this.#options.clock);
+      if (++all % SLICE === 0) await new Promise<void>((resolve) => this.#options.clock.after(0, resolve));
       counts[device.state]++;
       if (needsHelp(device.status)) counts.attention++;
       if (!fits(device, filter)) continue;
@@ -243,17 +240,8 @@ export class Devices {
     const { watch, documents, keys } = this.#options;
     return watch.has(id) || documents.about(id) !== null || keys.has(id);
   }
-
-  #ids(): Set<string> {
-    const { watch, documents, keys } = this.#options;
-    return new Set([...watch.ids, ...documents.ids, ...keys.ids]);
-  }
 }
 
 function noSuchDevice(): FieldpostError {
   return new FieldpostError('not-found', 'There is no such device');
-}
-
-function pause(clock: Pick<Clock, 'after'>): Promise<void> {
-  return new Promise((resolve) => clock.after(0, resolve));
 }

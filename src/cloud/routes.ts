@@ -2,7 +2,6 @@
  * The table of all calls of the reference cloud. build/openapi/fieldpost-cloud.json describes them, and the tests hold each
  * answer against it: a new call is a new row here and a new operation there.
  */
-
 import type { Exchange } from '../base/http/exchange.js';
 import type { Routed } from '../base/http/routing.js';
 import * as calls from './calls.js';
@@ -24,18 +23,13 @@ export const CLOUD_ROUTES: readonly CloudRoute[] = [
   { method: 'GET', path: '/devices/{id}', handle: operator.getDevice, for: 'operator' },
   { method: 'DELETE', path: '/devices/{id}', handle: operator.removeDevice, for: 'operator' },
   { method: 'POST', path: '/devices/{id}/key', handle: operator.makeKey, for: 'operator' },
-  { method: 'GET', path: '/metrics', handle: getMetrics, for: 'operator' },
+  { method: 'GET', path: '/metrics', handle: operator.getMetrics, for: 'operator' },
   { method: 'GET', path: '/', handle: operator.getFleetPage, for: 'anyone' },
   { method: 'GET', path: '/healthz', handle: operator.getHealth, for: 'anyone' },
   { method: 'GET', path: '/openapi.json', handle: getDescription, for: 'anyone' },
 ];
 
 // Loaded with the first call.
-
-async function getMetrics(exchange: Exchange, parts: calls.CloudParts): Promise<void> {
-  await (await import('./metrics.js')).getMetrics(exchange, parts);
-}
-
 async function getDescription(exchange: Exchange): Promise<void> {
   const { default: text } = await import('../../build/openapi/fieldpost-cloud.json?text');
   exchange.send(200, 'application/json', text);

@@ -3,7 +3,6 @@
  * can take over. The owner of a device's bucket alone decides that the device is offline or back, in one transaction with
  * the news: it holds only while the instance owns the bucket, and while etcd has no later heartbeat of the device.
  */
-
 import { inLanes } from '../../base/lanes.js';
 import { SECOND_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';

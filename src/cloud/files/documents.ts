@@ -17,7 +17,7 @@ import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-sto
 const CHARS_MAX = 64 * MIB;
 
 /** A document in memory. */
-interface Held extends StoredDocument, Pick<AboutDocument, 'name'> {
+interface Held extends StoredDocument, AboutDocument {
   /** Counts its PUTs. */
   readonly revision: number;
 }
@@ -68,10 +68,7 @@ export class Documents implements FleetDocuments {
   }
 
   about(id: string): AboutDocument | null {
-    const held = this.#stored.get(id);
-    if (held === undefined) return null;
-    const { etag, name, document } = held;
-    return { etag, name, destinations: document.destinations.length };
+    return this.#stored.get(id) ?? null;
   }
 
   async read(id: string): Promise<StoredDocument | null> {
@@ -161,5 +158,6 @@ function keptIn(value: unknown): Kept | null {
 /** The revision makes the ETag of every PUT new, so a PUT with an older ETag fails. After a removal it is 1 again. */
 function heldOf({ revision, document }: Kept): Held {
   const text = JSON.stringify(document);
-  return { revision, document, text, name: nameOf(document), etag: etagOf(`${revision} ${text}`) };
+  const about = { name: nameOf(document), destinations: document.destinations.length };
+  return { revision, document, text, etag: etagOf(`${revision} ${text}`), ...about };
 }
