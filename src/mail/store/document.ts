@@ -6,7 +6,7 @@ import { type BookDocument, fromBookDocument, toBookDocument } from '../book/boo
 import { type Content, type Message, NO_ATTACHMENTS, type Place } from '../message/message.js';
 import type { StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
-import { insertKey } from './keys.js';
+import { insertKey, type KeyEntry } from './keys.js';
 import { isRow, type MessageRow, PLAIN_LENGTH, type RowKind } from './message-table.js';
 import { DOCUMENT_MEMBERS, isContentOf, isDocument, isOldChange, isOldRow } from './shapes.js';
 import {
@@ -16,7 +16,6 @@ import {
   forgetSurplus,
   insert,
   insertRow,
-  type KeyEntry,
   ORDERED,
   restingStatus,
   type State,

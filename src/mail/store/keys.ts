@@ -3,11 +3,30 @@
  * neither take a key ahead of the others, nor drive out theirs, nor get their ids.
  */
 import { forgetOldest } from '../../base/recent.js';
-import type { KeyEntry, State } from './state.js';
-import { keyWeight } from './weight.js';
+import type { Stamp } from '../../base/stamp.js';
+import { type Bounds, keyWeight, type Weights } from './weight.js';
 
 /** The part of the store's memory for Idempotency-Keys; beyond it the oldest is forgotten. */
 const KEYS_MEMORY_SHARE = 1 / 4;
+
+/** An Idempotency-Key that led to an acceptance. */
+export interface KeyEntry {
+  readonly hash: string;
+  readonly ids: readonly string[];
+  readonly at: Stamp;
+  /** As in the event `accepted`. */
+  readonly full?: true;
+}
+
+/** The part of the state that remembers keys. */
+export interface RememberedKeys {
+  /** The oldest first. */
+  readonly keys: Map<string, KeyEntry>;
+  /** Those of callers who may only send. */
+  readonly sendKeys: Map<string, KeyEntry>;
+  readonly weights: Weights;
+  readonly bounds: Bounds;
+}
 
 /** Stands before such a key. No caller's key has a blank. */
 const SEND = 'send ';
@@ -18,7 +37,7 @@ export function storedKey(key: string, onlySends: boolean): string {
 }
 
 /** The keys of this one's kind. */
-function keysLike({ keys, sendKeys }: Pick<State, 'keys' | 'sendKeys'>, key: string): State['keys'] {
+function keysLike({ keys, sendKeys }: RememberedKeys, key: string): RememberedKeys['keys'] {
   return isFullKey(key) ? keys : sendKeys;
 }
 
@@ -31,7 +50,7 @@ export function isFullKey(key: string): boolean {
  * The entry of a key. A caller who may only send finds also a key that an older program took, which did not tell callers
  * apart: its first try may have been before an upgrade.
  */
-export function findKey(state: State, key: string): KeyEntry | undefined {
+export function findKey(state: RememberedKeys, key: string): KeyEntry | undefined {
   const entry = keysLike(state, key).get(key);
   if (entry || isFullKey(key)) return entry;
   const older = state.keys.get(key.slice(SEND.length));
@@ -42,7 +61,7 @@ export function findKey(state: State, key: string): KeyEntry | undefined {
  * Remembers a key. Forgets the oldest keys of its kind if there are too many. If all keys take too much memory, the kind
  * that takes more than half of it forgets.
  */
-export function insertKey(state: State, key: string, entry: KeyEntry): void {
+export function insertKey(state: RememberedKeys, key: string, entry: KeyEntry): void {
   forgetKey(state, key);
   const { weights, bounds } = state;
   const like = keysLike(state, key);
@@ -57,7 +76,7 @@ export function insertKey(state: State, key: string, entry: KeyEntry): void {
 }
 
 /** Forgets a key. */
-export function forgetKey(state: State, key: string): void {
+export function forgetKey(state: RememberedKeys, key: string): void {
   const like = keysLike(state, key);
   const entry = like.get(key);
   if (!entry) return;
@@ -65,7 +84,7 @@ export function forgetKey(state: State, key: string): void {
   weigh(state, key, entry, -1);
 }
 
-function weigh({ weights }: State, key: string, entry: KeyEntry, sign: 1 | -1): void {
+function weigh({ weights }: RememberedKeys, key: string, entry: KeyEntry, sign: 1 | -1): void {
   const bytes = sign * keyWeight(key, entry);
   weights.keys += bytes;
   if (!isFullKey(key)) weights.sendKeys += bytes;

@@ -14,7 +14,6 @@ import { asDiskError, asUnreadable } from './disk-error.js';
 import type { RandomBytes } from './ids.js';
 import type { Quarantine } from './quarantine.js';
 import type { Reservation } from './quota.js';
-import type { Reclaimer } from './reclaim.js';
 import { FILE_NAME as NAME } from './shapes.js';
 import { fileBytes } from './state.js';
 
@@ -217,7 +216,12 @@ interface UploadOptions {
   readonly reserved: Reservation;
   /** Whole blocks; a file goes to the disk in pieces of so many bytes. */
   readonly writeBytes: number;
-  readonly reclaimer: Reclaimer;
+  /** See Reclaimer. */
+  readonly reclaimer: {
+    makeFile(reserved: Reservation): Promise<void>;
+    grow(reserved: Reservation, bytes: number): Promise<void>;
+    keepWithin(): Promise<void>;
+  };
   readonly onOver: () => void;
 }
 

@@ -12,7 +12,7 @@ import type { Message, Place, Sender } from '../message/message.js';
 import type { AcceptedMessage, ContentSum, MovedMessage, Position, StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
 import { counterOf } from './ids.js';
-import { insertKey } from './keys.js';
+import { insertKey, type RememberedKeys } from './keys.js';
 import {
   type MessageRow,
   MessageTable,
@@ -22,19 +22,10 @@ import {
   type RowKind,
 } from './message-table.js';
 import { ACCEPTED_MEMBERS } from './shapes.js';
-import { type Bounds, memoryBytes, messageWeight, plainWeight, type Weights } from './weight.js';
-
-/** An Idempotency-Key that led to an acceptance. */
-export interface KeyEntry {
-  readonly hash: string;
-  readonly ids: readonly string[];
-  readonly at: Stamp;
-  /** As in the event `accepted`. */
-  readonly full?: true;
-}
+import { type Bounds, memoryBytes, messageWeight, plainWeight } from './weight.js';
 
 /** All that is known, in memory. */
-export interface State {
+export interface State extends RememberedKeys {
   /** The position in the journal up to which a snapshot includes it. */
   through: Position;
   /** Empty until it is found or drawn. */
@@ -60,10 +51,6 @@ export interface State {
   readonly forCloud: Set<string>;
   /** What waits of callers who may only send: the memory of each message, by its id. */
   readonly onlySent: Map<string, number>;
-  /** The oldest first. */
-  readonly keys: Map<string, KeyEntry>;
-  /** Those of callers who may only send. */
-  readonly sendKeys: Map<string, KeyEntry>;
   book: Book;
   /** Sender of the last email, kept to share the string. Not in the journal. */
   sender: Sender | null;
@@ -78,8 +65,6 @@ export interface State {
   readonly contentUsers: Map<string, number>;
   /** Attachments that no message needs any more. The ledger takes them from here, and removes their files. */
   readonly released: string[];
-  readonly weights: Weights;
-  readonly bounds: Bounds;
 }
 
 /** The state of a new store. */

@@ -28,14 +28,14 @@ import { amountsOf, messagesOf as messagesOfDraft, stampedContent } from './acce
 import { decodeContent, encodeContent } from './document.js';
 import type { StoreEvent } from './event.js';
 import { idMaker } from './ids.js';
-import { findKey, forgetKey, isFullKey } from './keys.js';
+import { findKey, forgetKey, isFullKey, type KeyEntry } from './keys.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
 import type { Known } from './message-table.js';
 import { ANYBODY, type Asker, type BudgetLimits, PLAIN_WEIGHT, Quota, type Reservation } from './quota.js';
 import type { Reachability } from './reachability.js';
 import { Reclaimer } from './reclaim.js';
 import { SpoolUpload, type Upload } from './spool.js';
-import { countWaiting, type KeyEntry, messagesOf, restingStatus, type State } from './state.js';
+import { countWaiting, messagesOf, restingStatus, type State } from './state.js';
 import { keptReply } from './weight.js';
 
 /** The longest outcome: a reply of REPLY_CHARS_MAX in its record. */

@@ -7,7 +7,6 @@ import { FINISHED_SHARE, KIB } from '../../base/limits.js';
 import { cut } from '../../base/text.js';
 import type { Book } from '../book/book.js';
 import type { Attachment, Message } from '../message/message.js';
-import type { KeyEntry, State } from './state.js';
 
 /** Memory that messages leave to the address book. */
 const BOOK_MEMORY_BYTES = 512 * KIB;
@@ -95,7 +94,10 @@ function fileWeight({ name, type }: Attachment): number {
 }
 
 /** An Idempotency-Key, the hash of its content, and its ids. */
-export function keyWeight(key: string, { hash, ids }: Pick<KeyEntry, 'hash' | 'ids'>): number {
+export function keyWeight(
+  key: string,
+  { hash, ids }: { readonly hash: string; readonly ids: readonly string[] },
+): number {
   return KEY_BYTES + textWeight(key) + textWeight(hash) + ids.length * ID_BYTES;
 }
 
@@ -106,20 +108,28 @@ function bookWeight(book: Book): number {
   return Math.max(BOOK_MEMORY_BYTES, 2 * textWeight(text));
 }
 
+/** The parts of the state that are weighed. */
+interface WeighedState {
+  readonly weights: Weights;
+  readonly book: Book;
+  /** A newer version's events and members weigh with the book: they change as seldom. */
+  readonly unknownEvents: readonly object[];
+  readonly more: object | undefined;
+}
+
 /** The memory of the whole state. */
-export function memoryBytes(state: State): number {
+export function memoryBytes(state: WeighedState): number {
   const { weights, book } = state;
   weights.book ??= bookWeight(book) + unknownWeight(state);
   return weights.messages + weights.keys + weights.book;
 }
 
-/** A newer version's events and members weigh with the book: they change as seldom. */
-function unknownWeight({ unknownEvents, more }: State): number {
+function unknownWeight({ unknownEvents, more }: WeighedState): number {
   return unknownEvents.length > 0 || more ? 2 * textWeight(JSON.stringify([unknownEvents, more])) : 0;
 }
 
 /** Without finished messages and content kept for a retry, which new messages replace. */
-export function neededMemoryBytes(state: State): number {
+export function neededMemoryBytes(state: WeighedState): number {
   return memoryBytes(state) - state.weights.kept - state.weights.finished;
 }
 
