@@ -1,21 +1,18 @@
 /**
- * The keys of devices that the operator makes by a call, in one file: `keys.json`. It has digests of keys, never a key.
+ * The keys of devices that the operator makes by a call. `keys.json` is a durable file of `{device id: WrittenKeys}`: it has
+ * digests of keys, never a key.
  */
 import { join } from 'node:path';
 import { DurableFile, type Low, openLow } from '../../base/durable-file.js';
 import { busyOf, FieldpostError, wordsOf } from '../../base/errors.js';
 import { mapOf } from '../../base/json.js';
 import type { Disk } from '../../base/system/disk.js';
+import { Turns } from '../../base/turns.js';
 import type { DeviceKeys } from '../fleet-store.js';
 import { drawKey, type KeyPair, keyOf, readKeys, type WrittenKeys, withMade, writtenKeys } from '../keys.js';
 
 /** A change that is not on the disk yet: what becomes of the device's keys. Null: none. */
-interface Change {
-  readonly id: string;
-  readonly apply: (held: KeyPair | null) => KeyPair | null;
-  done(): void;
-  failed(reason: FieldpostError): void;
-}
+type Change = readonly [id: string, apply: (held: KeyPair | null) => KeyPair | null];
 
 interface FileKeysOptions {
   readonly disk: Disk;
@@ -28,9 +25,10 @@ export class FileKeys implements DeviceKeys {
   readonly #randomBytes: FileKeysOptions['randomBytes'];
   readonly #file: Low<Written>;
   readonly #held = new Map<string, KeyPair>();
-  /** Changes for the next write. */
+  readonly #writes = new Turns();
+  /** Changes for the next write, and that write. */
   #changes: Change[] = [];
-  #writing: Promise<void> | null = null;
+  #next: Promise<void> | null = null;
 
   /**
    * Reads the keys in `directory`, which must exist. Rejects with storage-damaged, and leaves the file as it is: as an empty
@@ -52,7 +50,7 @@ export class FileKeys implements DeviceKeys {
 
   /** Resolves when no write is under way. */
   async stop(): Promise<void> {
-    await this.#writing;
+    await this.#writes.idle();
   }
 
   get ids(): Iterable<string> {
@@ -78,7 +76,7 @@ export class FileKeys implements DeviceKeys {
 
   async remove(id: string): Promise<void> {
     // A key may be under way to the disk.
-    if (this.has(id) || this.#writing !== null) await this.#change(id, () => null);
+    if (this.has(id) || !this.#writes.isFree) await this.#change(id, () => null);
   }
 
   /** The device has its new key: the earlier one opens no longer. */
@@ -89,32 +87,28 @@ export class FileKeys implements DeviceKeys {
   }
 
   /** Resolves when the change is on the disk. After storage-failed a restart finds the old keys or the new ones. */
-  #change(id: string, apply: Change['apply']): Promise<void> {
-    return new Promise((done, failed) => {
-      this.#changes.push({ id, apply, done, failed });
-      this.#writing ??= this.#writeAll();
+  #change(...change: Change): Promise<void> {
+    this.#changes.push(change);
+    // Changes that come during a write are written together.
+    this.#next ??= this.#writes.do(() => {
+      this.#next = null;
+      return this.#write(this.#changes.splice(0));
     });
+    return this.#next;
   }
 
-  /** Writes until there are no more changes. Those that come during a write are written together. */
-  async #writeAll(): Promise<void> {
-    while (this.#changes.length > 0) {
-      const changes = this.#changes.splice(0);
-      const next = new Map(this.#held);
-      applyAll(changes, next);
-      try {
-        this.#file.data = Object.fromEntries([...next].map(([id, held]) => [id, writtenKeys(held)]));
-        await this.#file.write();
-        // Not `next`: during the write a device may have used its new key.
-        applyAll(changes, this.#held);
-        for (const { done } of changes) done();
-      } catch (error) {
-        const words = `The keys cannot be stored: ${wordsOf(error)}`;
-        const reason = busyOf(error) ?? new FieldpostError('storage-failed', words, { cause: error });
-        for (const { failed } of changes) failed(reason);
-      }
+  async #write(changes: readonly Change[]): Promise<void> {
+    const next = new Map(this.#held);
+    applyAll(changes, next);
+    this.#file.data = Object.fromEntries([...next].map(([id, held]) => [id, writtenKeys(held)]));
+    try {
+      await this.#file.write();
+    } catch (error) {
+      const words = `The keys cannot be stored: ${wordsOf(error)}`;
+      throw busyOf(error) ?? new FieldpostError('storage-failed', words, { cause: error });
     }
-    this.#writing = null;
+    // Not `next`: during the write a device may have used its new key.
+    applyAll(changes, this.#held);
   }
 }
 
@@ -125,7 +119,7 @@ function refuse({ path }: { path: string }): never {
 }
 
 function applyAll(changes: readonly Change[], held: Map<string, KeyPair>): void {
-  for (const { id, apply } of changes) {
+  for (const [id, apply] of changes) {
     const keys = apply(held.get(id) ?? null);
     if (keys === null) held.delete(id);
     else held.set(id, keys);
