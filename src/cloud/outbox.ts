@@ -32,16 +32,20 @@ const DEVICE_MIN = 10;
 
 type Part = keyof typeof SHARES;
 
-interface AcceptedOptions {
+/** By which ways messages can go. */
+export interface Ways {
+  /** False: no relay is configured. */
+  readonly takesMail: boolean;
+  /** False: no webhook is configured for SMS, phone and push messages. */
+  readonly takesShort: boolean;
+}
+
+interface AcceptedOptions extends Ways {
   readonly store: Pick<
     Store,
     'accept' | 'recall' | 'keys' | 'queued' | 'deferred' | 'whenFinal' | 'room' | 'storage'
   >;
   readonly maxQueue: number;
-  /** False: no relay is configured. */
-  readonly takesMail: boolean;
-  /** False: no webhook is configured for SMS, phone and push messages. */
-  readonly takesShort: boolean;
   /** Tells delivery that there is something to send. */
   readonly nudge: () => void;
 }
@@ -171,10 +175,8 @@ export function deviceFull(): FieldpostError {
   return new FieldpostError('queue-full', 'as many messages of this device wait as the cloud takes');
 }
 
-interface OutboxOptions {
+interface OutboxOptions extends Pick<Ways, 'takesShort'> {
   readonly takeMessage: FleetStore['takeMessage'];
-  /** False: no webhook is configured for SMS, phone and push messages. */
-  readonly takesShort: boolean;
   /** SMS and calls of one device. */
   readonly hourlyLimit: number;
   readonly clock: Pick<Clock, 'bootMs'>;

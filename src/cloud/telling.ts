@@ -10,11 +10,11 @@ import { type Draft, NO_ATTACHMENTS } from '../mail/message/message.js';
 import type { KeyedContent, Store } from '../mail/store/store.js';
 import { aboutOf, entriesOf, type People, personOf } from './document.js';
 import type { DeviceNews, FleetDocuments, NewsBatch, Telling } from './fleet-store.js';
-import { type DeviceContent, hashOf } from './outbox.js';
+import { type DeviceContent, hashOf, type Ways } from './outbox.js';
 import { type About, DIGEST_DEVICES, digestOf, type Text, type TextOptions, textOf } from './texts/texts.js';
 import type { Direction } from './texts/words.js';
 
-interface TellerOptions {
+interface TellerOptions extends Ways {
   /** The cloud's store, one message at a time. */
   readonly store: Pick<Store, 'recall'> & {
     accept(draft: Draft, keyed: KeyedContent): Promise<{ readonly ids: readonly string[] }>;
@@ -24,10 +24,6 @@ interface TellerOptions {
   readonly documents: Pick<FleetDocuments, 'read'>;
   readonly people: Pick<People, 'devicesOf'>;
   readonly texts: TextOptions;
-  /** False: no relay is configured. */
-  readonly takesMail: boolean;
-  /** False: no webhook is configured for SMS, phone and push messages. */
-  readonly takesShort: boolean;
   readonly log: Log;
 }
 
@@ -47,6 +43,13 @@ interface Addressed {
   readonly entry: Entry;
   readonly key: string;
   readonly isTold: boolean;
+}
+
+/** How far the telling of a batch is: ids of news, and why the news of devices are not told. */
+interface Progress {
+  readonly early: Set<string>;
+  readonly refused: Map<string, Error>;
+  readonly told: Set<string>;
 }
 
 /** A message to accept. */
@@ -88,8 +91,8 @@ export class Teller {
     const refused = new Map<string, Error>();
     const told = new Set<string>();
     try {
-      if (isClosed) await this.#tellRest(batch, early, refused, told);
-      else await this.#tellEarly(batch, early, refused, told);
+      if (isClosed) await this.#tellRest(batch, { early, refused, told });
+      else await this.#tellEarly(batch, { early, refused, told });
     } catch (error) {
       // The store can say nothing of its keys.
       return { told, refusal: error as Error };
@@ -99,12 +102,7 @@ export class Teller {
     return { told, refusal };
   }
 
-  async #tellEarly(
-    batch: NewsBatch,
-    early: Set<string>,
-    refused: Map<string, Error>,
-    told: Set<string>,
-  ): Promise<void> {
+  async #tellEarly(batch: NewsBatch, { early, refused, told }: Progress): Promise<void> {
     const fresh = batch.news.filter(({ id }) => !early.has(id));
     for (const chunk of chunksOf(fresh, ({ device }) => device)) {
       const results = chunk.map(async (news) => {
@@ -144,12 +142,7 @@ export class Teller {
     return isEverybody;
   }
 
-  async #tellRest(
-    batch: NewsBatch,
-    early: Set<string>,
-    refused: Map<string, Error>,
-    told: Set<string>,
-  ): Promise<void> {
+  async #tellRest(batch: NewsBatch, { early, refused, told }: Progress): Promise<void> {
     const people = new Map<string, Addressed[]>();
     const unreachable = new Map<string, number>();
     for (const chunk of chunksOf(batch.news, ({ device }) => device)) {
@@ -279,7 +272,7 @@ function* chunksOf<T>(items: readonly T[], nameOf: (item: T) => string): Generat
 }
 
 /** A notification about `device`; null: a digest. */
-export function notificationFor(entry: Entry, device: string | null, text: Text): Draft {
+function notificationFor(entry: Entry, device: string | null, text: Text): Draft {
   const { type, destination, lang } = entry;
   const { subject, plain, short, sms } = text;
   const rest = { attachments: NO_ATTACHMENTS, ignored: [] };
@@ -303,21 +296,15 @@ export interface PlannedNews {
   readonly isTold: boolean;
 }
 
-/** What one person is told. */
-export interface Plan<T extends PlannedNews> {
-  /** Each in a message of its own. */
-  readonly single: readonly T[];
-  readonly digests: readonly { readonly direction: Direction; readonly news: readonly T[] }[];
-}
-
 /**
  * The plan for the news of a batch, those of each device in order. A person is told at most the last news of a device, and
- * only if it differs from what this person knows: who was not told of a silence need not be told that it is over.
+ * only if it differs from what this person knows: who was not told of a silence need not be told that it is over. `single`:
+ * each in a message of its own.
  */
 export function planFor<T extends PlannedNews>(
   all: readonly T[],
   hasDigest: (direction: Direction) => boolean,
-): Plan<T> {
+) {
   const byDevice = new Map<string, T[]>();
   for (const one of all) {
     const { device } = one.news;
