@@ -143,14 +143,3 @@ export const NETWORK_LOOK_MS = 5 * SECOND_MS;
 /** A start tries this long to listen on a port that another socket has, with this pause between two tries. */
 export const LISTEN_TRY_MS = 10 * SECOND_MS;
 export const LISTEN_AGAIN_MS = SECOND_MS / 4;
-
-// Commands.
-/** More than the daemon accepts with any setting, so that an endless input fills neither memory nor disk. */
-export const INPUT_BYTES_MAX = 64 * MIB;
-/** `sendmail` keeps a mail of this size in memory until the daemon has it; a larger one is kept in a file. */
-export const INPUT_MEMORY_BYTES = MIB;
-/** `sendmail` tries this long to reach a daemon, with this pause between two tries. */
-export const SENDMAIL_TRY_MS = 10 * SECOND_MS;
-export const SENDMAIL_PAUSE_MS = SECOND_MS / 4;
-/** `sendmail` waits this long for a daemon behind an open socket: a start may take as long (TimeoutStartSec=). */
-export const SENDMAIL_ANSWER_MS = 10 * MINUTE_MS;

@@ -45,6 +45,8 @@ interface CallContent {
 /** Makes one call to the daemon. Throws CallError for anything but a success. */
 export type Call = (method: string, path: string, content?: CallContent) => Promise<Answer>;
 
+/** More than the daemon accepts with any setting, so that an endless input fills neither memory nor disk. */
+export const INPUT_BYTES_MAX = 64 * MIB;
 // Long enough for a daemon that waits for its disk.
 const ANSWER_MS = 30 * SECOND_MS;
 // Well above a page of 1000 messages with their replies.

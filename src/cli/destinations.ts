@@ -10,7 +10,7 @@ import type { Destination } from '../mail/book/destination.js';
 import { connect } from './client.js';
 import { type Command, type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
-import { columns, json, TYPE_NAMES, typeName } from './words.js';
+import { columns, json, TYPE_NAMES, typeName, typeNumber } from './words.js';
 
 /** An entry of the cloud's document that the device does not understand. */
 interface ShownHidden {
@@ -134,7 +134,7 @@ function fieldsIn(input: CommandInput): Record<string, unknown> {
 }
 
 function typeOf(word: string): number {
-  const type = TYPE_NAMES.findIndex((name, index) => word === name || word === String(index + 1)) + 1;
+  const type = typeNumber(word);
   if (type === 0) throw new CommandError(EXIT.usage, `--type is one of ${TYPE_NAMES.join(', ')}`);
   return type;
 }

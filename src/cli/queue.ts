@@ -1,15 +1,15 @@
 /**
- * `fieldpost queue`: shows the queue as mailq does, and lets an operator change it.
+ * `fieldpost queue`: shows the queue, and lets an operator change it; and the queue as Postfix's mailq prints it, because
+ * people and monitoring plugins read that.
  */
-
 import { EXIT } from '../base/errors.js';
+import { KIB, LIST_LIMIT_MAX } from '../base/limits.js';
 import { bytesInWords, counted, span } from '../base/sizes.js';
 import { type DaemonState, headline } from '../base/state-lines.js';
 import { cut, visible } from '../base/text.js';
-import { STATUSES } from '../base/views.js';
+import { isRelayDown, STATUSES } from '../base/views.js';
 import { type Call, CallError, connect } from './client.js';
 import { type Command, CommandError, textOption } from './command.js';
-import { messagesWith, type ShownMessage, WAITING } from './listing.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
 import { columns, json, moment, typeName } from './words.js';
 
@@ -17,6 +17,35 @@ const WHICH = 'the id is missing: fieldpost queue list shows the ids';
 
 /** A line shows so much of a subject. */
 const SUBJECT_CHARS = 40;
+
+// The format of Postfix for long queue ids.
+const MAILQ_HEAD = '----Queue ID----- --Size-- ---Arrival Time---- --Sender/Recipient------';
+const ID_CHARS = 17;
+const SIZE_CHARS = 8;
+/** Recipients begin here, as the sender above does. */
+const ADDRESSES_AT = 47;
+/** A reason ends here if it is short. */
+const REASON_END = 78;
+
+/** A message as the API shows it. */
+export interface ShownMessage {
+  readonly id: string;
+  readonly type: number;
+  readonly destination: string;
+  readonly status: string;
+  readonly acceptedAt: string;
+  readonly attempts: number;
+  readonly lastReply: string | null;
+  readonly nextAttemptAt: string | null;
+  /** Empty: the null sender. */
+  readonly from?: string | null;
+  readonly size?: number;
+  readonly subject?: string | null;
+  readonly priority?: string;
+}
+
+/** The statuses of the messages in the queue. */
+const WAITING = ['sending', 'queued', 'deferred'] as const;
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   list,
@@ -155,4 +184,64 @@ function whole(name: string, done: string): Action {
     await call('POST', `/api/internal/queue/${name}`);
     context.stdout.write(input.options.json === true ? json({ done: name }) : `${done}\n`);
   };
+}
+
+/** The messages with one of these statuses, oldest first. */
+async function messagesWith(
+  statuses: readonly (typeof STATUSES)[number][],
+  call: Call,
+): Promise<ShownMessage[]> {
+  // By id, because a message may change its status between two calls; ids sort by acceptance.
+  const found = new Map<string, ShownMessage>();
+  for (const status of statuses) {
+    for await (const message of pages(status, call)) found.set(message.id, message);
+  }
+  return [...found.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+async function* pages(status: string, call: Call): AsyncGenerator<ShownMessage, void, void> {
+  let after = '';
+  do {
+    const path = `/api/internal/messages?status=${status}&limit=${LIST_LIMIT_MAX}${after}`;
+    const page = (await call('GET', path)).body as { messages: ShownMessage[]; next: string | null };
+    yield* page.messages;
+    after = page.next === null ? '' : `&after=${encodeURIComponent(page.next)}`;
+  } while (after !== '');
+}
+
+/** The text that mailq prints. */
+export async function mailqText(call: Call): Promise<string> {
+  const messages = await messagesWith(WAITING, call);
+  if (messages.length === 0) return 'Mail queue is empty\n';
+  const { queue, relay } = (await call('GET', '/api/internal/state')).body as Required<DaemonState>;
+  // Why the relays take no mail at all.
+  const reason = isRelayDown(relay.state) ? relay.reason : null;
+  const bytes = messages.reduce((sum, { size = 0 }) => sum + size, 0);
+  const blocks = messages.map((message) => blockOf(message, queue.held, reason));
+  const total = `-- ${Math.floor(bytes / KIB)} Kbytes in ${counted(messages.length, 'Request')}.`;
+  return `${MAILQ_HEAD}\n${blocks.join('\n')}\n${total}\n`;
+}
+
+function blockOf(message: ShownMessage, isHeld: boolean, relayReason: string | null): string {
+  const { id, type, status, size = 0, acceptedAt, from, lastReply, destination } = message;
+  // As Postfix marks a message: with a star while it is delivered, with an exclamation mark while it is held.
+  const mark = status === 'sending' ? '*' : isHeld ? '!' : ' ';
+  const name = `${id}${mark}`.padEnd(ID_CHARS);
+  const sender = from === '' ? 'MAILER-DAEMON' : (from ?? '-');
+  const reason = lastReply ?? (typeName(type) === 'email' ? relayReason : null);
+  const lines = [
+    `${name} ${String(size).padStart(SIZE_CHARS)} ${timeOf(acceptedAt)} ${sender}`,
+    ...(reason === null ? [] : [`(${reason})`.padStart(REASON_END)]),
+    `${' '.repeat(ADDRESSES_AT)}${destination}`,
+  ];
+  return lines.map((line) => `${visible(line)}\n`).join('');
+}
+
+/** A time of the API as asctime(3) writes it, in local time, without the year. */
+function timeOf(iso: string): string {
+  const date = new Date(iso);
+  const [weekday = '', month = ''] = date.toString().split(' ');
+  const two = (value: number) => String(value).padStart(2, '0');
+  const time = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':');
+  return `${weekday} ${month} ${String(date.getDate()).padStart(2)} ${time}`;
 }

@@ -11,12 +11,17 @@ export function json(value: unknown): string {
   return `${visible(JSON.stringify(value, null, 2), '\n')}\n`;
 }
 
-/** The names of the types of messages and destinations (local-api §1). */
+/** The names of the types of messages and destinations. */
 export const TYPE_NAMES = ['email', 'sms', 'phone', 'push'] as const;
 
 /** The name of a type, or its number if it has none. */
 export function typeName(type: number): string {
   return TYPE_NAMES[type - 1] ?? String(type);
+}
+
+/** The type of that name or number; 0 if there is none. */
+export function typeNumber(word: string): number {
+  return TYPE_NAMES.findIndex((name, index) => word === name || word === String(index + 1)) + 1;
 }
 
 /** A time of the API (ISO 8601) to the second, in UTC; any other text unchanged. */

@@ -1,6 +1,6 @@
 /** `fieldpost report`: what it tells, what it hides, and what it does without a daemon, settings or permissions. */
 import t from 'tap';
-import { StandIns } from '../../src/cli/report/stand-ins.js';
+import { StandIns } from '../../src/cli/stand-ins.js';
 import { startApi } from '../support/api.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';

@@ -10,7 +10,7 @@ import { PROBLEMS, problemOf } from '../../src/base/http/problem.js';
 import { COMMON } from '../../src/cli/cli.js';
 import type { Command } from '../../src/cli/command.js';
 import { DEVICE_PROGRAM } from '../../src/cli/device.js';
-import { readSendmailCall } from '../../src/cli/sendmail-options.js';
+import { readSendmailCall } from '../../src/cli/sendmail.js';
 import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
 import { ROUTES } from '../../src/device/api/routes.js';
 import { startApi } from '../support/api.js';
