@@ -8,7 +8,7 @@ import { Octets } from '../base/octets.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import { parseAddress } from '../mail/message/address.js';
-import type { MailIntake, MailTerms } from '../mail/message/message.js';
+import type { MailIntake } from '../mail/message/message.js';
 import { createSmtpServer } from '../mail/smtp-server/smtp-server.js';
 import { listen } from './listen.js';
 
@@ -39,15 +39,27 @@ export interface CatcherOptions {
  * Listens on a free port of 127.0.0.1. Rejects with the system's error. `close` stops listening, ends every connection, and
  * waits until `onMail` is done.
  */
-export async function openCatcher(options: CatcherOptions) {
-  const { clock, log, limitBytes = MAIL_BYTES_MAX } = options;
+export async function openCatcher({ clock, log, onMail, limitBytes = MAIL_BYTES_MAX }: CatcherOptions) {
   let caught = 0;
   const smtp = createSmtpServer({
-    async begin({ from, to }) {
-      return new CaughtIntake({ from, to }, limitBytes, async (mail) => {
-        await options.onMail(mail);
-        return String(++caught);
-      });
+    async begin({ from, to }): Promise<MailIntake> {
+      const octets = new Octets();
+      return {
+        write(bytes) {
+          if (octets.length + bytes.length > limitBytes)
+            throw new FieldpostError('too-large', `More than ${limitBytes} octets`);
+          octets.push(bytes);
+        },
+        async finish() {
+          try {
+            await onMail({ from: from ?? '', to, raw: octets.take() });
+            return [String(++caught)];
+          } catch (error) {
+            throw new FieldpostError('storage-failed', wordsOf(error), { cause: error });
+          }
+        },
+        discard: async () => void octets.take(),
+      };
     },
     name: () => 'localhost',
     limitBytes: () => limitBytes,
@@ -59,53 +71,5 @@ export async function openCatcher(options: CatcherOptions) {
     clock,
     log,
   });
-  const server = smtp.makeServer(false);
-  const port = await listen(server, 0);
-  return {
-    port,
-    async close() {
-      const closed = new Promise((resolve) => server.close(resolve));
-      await smtp.stop(STOP_MS);
-      await closed;
-    },
-  };
-}
-
-/** Collects a mail in memory. */
-class CaughtIntake implements MailIntake {
-  readonly #envelope: Pick<MailTerms, 'from' | 'to'>;
-  readonly #limitBytes: number;
-  readonly #keep: (mail: CaughtMail) => Promise<string>;
-  readonly #octets = new Octets();
-
-  constructor(
-    envelope: Pick<MailTerms, 'from' | 'to'>,
-    limitBytes: number,
-    keep: (mail: CaughtMail) => Promise<string>,
-  ) {
-    this.#envelope = envelope;
-    this.#limitBytes = limitBytes;
-    this.#keep = keep;
-  }
-
-  write(bytes: Buffer): void {
-    if (this.#octets.length + bytes.length > this.#limitBytes) {
-      throw new FieldpostError('too-large', `More than ${this.#limitBytes} octets`);
-    }
-    this.#octets.push(bytes);
-  }
-
-  async finish(): Promise<readonly string[]> {
-    const { from, to } = this.#envelope;
-    const mail = { from: from ?? '', to, raw: this.#octets.take() };
-    try {
-      return [await this.#keep(mail)];
-    } catch (error) {
-      throw new FieldpostError('storage-failed', wordsOf(error), { cause: error });
-    }
-  }
-
-  async discard(): Promise<void> {
-    this.#octets.take();
-  }
+  return await listen(smtp.makeServer(false), 0, () => smtp.stop(STOP_MS));
 }

@@ -5,15 +5,19 @@
 import { join } from 'node:path';
 import type { Config } from '../base/config/settings.js';
 import { SECOND_MS } from '../base/limits.js';
+import { counted } from '../base/sizes.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Disk } from '../base/system/disk.js';
 import type { Log } from '../base/system/log.js';
-import type { SendShort } from '../mail/message/message.js';
-import { openCatcher } from './catcher.js';
-import { Inbox } from './inbox.js';
+import { cut, visible } from '../base/text.js';
+import type { SendShort, ShortMessage } from '../mail/message/message.js';
+import { type CaughtMail, openCatcher } from './catcher.js';
+import { Inbox, openMailbox } from './inbox.js';
 import { serveInbox } from './inbox-server.js';
-import { openMailbox } from './mailbox.js';
-import { showMail, showShort } from './show.js';
+import { readMail } from './reader.js';
+
+/** A terminal gets so much of the text of a message. */
+const TEXT_CHARS_MAX = 4000;
 
 interface DevOptions {
   readonly config: Config;
@@ -39,7 +43,7 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
   const directory = join(config.stateDir, 'mail');
   await disk.makeDirectory(config.stateDir);
   const mailbox = await openMailbox(disk, directory);
-  const inbox = await Inbox.open({ mailbox, wallMs: () => clock.wallMs() });
+  const inbox = await Inbox.open(mailbox, () => clock.wallMs());
   const catcher = await openCatcher({
     clock,
     log,
@@ -76,9 +80,8 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
     const heartbeatMs = Math.min(config.heartbeatMs, config.cloudServerDelayMs / 3);
     const daemon = await startDaemon({ ...local, cloud: link, heartbeatMs });
     stops.push(() => daemon.stop());
-    const delayMs = config.cloudServerDelayMs;
-    const at = { api: daemon.address, cloud: url, inbox: served.address, port: catcher.port };
-    print(greeting({ ...at, directory, delayMs }));
+    const at = { api: daemon.address, cloud: url, inbox: served.address, directory };
+    print(greeting(at, catcher.port, config.cloudServerDelayMs));
     return { stop };
   } catch (error) {
     await stop();
@@ -86,16 +89,11 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
   }
 }
 
-interface Addresses {
-  readonly api: string;
-  readonly cloud: string;
-  readonly inbox: string;
-  readonly port: number;
-  readonly directory: string;
-  readonly delayMs: number;
-}
-
-function greeting(at: Addresses) {
+function greeting(
+  at: Record<'api' | 'cloud' | 'inbox' | 'directory', string>,
+  port: number,
+  delayMs: number,
+) {
   return `
 Fieldpost is ready. Nothing leaves this machine.
 
@@ -105,17 +103,55 @@ Fieldpost is ready. Nothing leaves this machine.
 
   local API        http://${at.api}
   reference cloud  ${at.cloud}/devices/${DEVICE}
-  mail catcher     127.0.0.1:${at.port}, mails kept in ${at.directory}
+  mail catcher     127.0.0.1:${port}, mails kept in ${at.directory}
 
 Try it in another terminal; mail, SMS, phone and push messages appear here and in the inbox:
 
   curl -i http://${at.api}/api/internal/messages -H 'Content-Type: application/json' \\
     -d '[{"type":1,"destination":"john@example.com","subject":"Hello","plain":"It works."}]'
 
-The people in the address book are told when a device has been silent for ${at.delayMs / SECOND_MS} s
+The people in the address book are told when a device has been silent for ${delayMs / SECOND_MS} s
 (FIELDPOST_CLOUD_SERVER_DELAY; the default of the reference cloud is 90 s).
 
 Ctrl-C stops it; the queue is kept.
 
 `;
+}
+
+/** The mail for a terminal, which no text of a message can control: its envelope, subject, text and attachments, and its file. */
+export function showMail(mail: CaughtMail, path: string): string {
+  const { subject, plain, html, attachments } = readMail(mail.raw);
+  const lines = [
+    `── ${inLine(path)}`,
+    `From: ${inLine(mail.from || '<>')}`,
+    `To: ${inLine(mail.to.join(', '))}`,
+    `Subject: ${inLine(subject)}`,
+  ];
+  const text = plain || html;
+  if (text) lines.push('', inText(text));
+  if (plain && html) lines.push('', '[and the same as HTML]');
+  if (attachments.length > 0) lines.push('');
+  for (const { name, type, octets } of attachments) {
+    const size = counted(octets.length, 'octet');
+    lines.push(`[attached: ${inLine(name || 'without a name')}, ${inLine(type)}, ${size}]`);
+  }
+  return `${lines.join('\n')}\n\n`;
+}
+
+const SHORT_NAMES = { 2: 'SMS', 3: 'Phone call', 4: 'Push message' } as const;
+
+/** An SMS, a phone call or a push message for a terminal. */
+export function showShort({ type, destination, message, title = '' }: Omit<ShortMessage, 'id'>): string {
+  const lines = [`── ${SHORT_NAMES[type]}`, `To: ${inLine(destination)}`];
+  if (title !== '') lines.push(`Title: ${inLine(title)}`);
+  return `${[...lines, '', inText(message)].join('\n')}\n\n`;
+}
+
+function inText(text: string): string {
+  const shown = cut(text, TEXT_CHARS_MAX).replace(/\r\n?/g, '\n').trimEnd();
+  return `${visible(shown, '\n\t')}${text.length > TEXT_CHARS_MAX ? '\n[and more]' : ''}`;
+}
+
+function inLine(text: string): string {
+  return visible(text.replace(/[\n\t]/g, ' '));
 }

@@ -15,8 +15,14 @@ import { cut } from '../base/text.js';
 import page from '../pages/inbox.html';
 import type { Caught, Inbox } from './inbox.js';
 import { listen } from './listen.js';
-import { readMail, readMailHeaders } from './reader.js';
-import { attachmentNamed, SAFE_HEADERS, safeFileName, withImages } from './safe-file.js';
+import {
+  attachmentNamed,
+  readMail,
+  readMailHeaders,
+  SAFE_HEADERS,
+  safeFileName,
+  withImages,
+} from './reader.js';
 
 /** A longer text is cut for the page; the source has all of it. */
 const TEXT_CHARS_MAX = MIB;
@@ -61,16 +67,8 @@ export async function serveInbox({ inbox, port, allowedHosts, clock, log }: Inbo
     clock,
     log,
   });
-  const server = http.makeServer('tcp');
-  const open = await listen(server, port);
-  return {
-    address: `127.0.0.1:${open}`,
-    async close() {
-      const closed = new Promise((resolve) => server.close(resolve));
-      await http.stop(STOP_MS);
-      await closed;
-    },
-  };
+  const { port: taken, close } = await listen(http.makeServer('tcp'), port, () => http.stop(STOP_MS));
+  return { address: `127.0.0.1:${taken}`, close };
 }
 
 function list(exchange: Exchange, inbox: Inbox): void {

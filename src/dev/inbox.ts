@@ -1,12 +1,15 @@
 /**
- * What `fieldpost dev` has caught: mails, also those of earlier runs, and the SMS, phone and push messages of this run.
+ * What `fieldpost dev` has caught: mails, also those of earlier runs, which stay in a directory, and the SMS, phone and push
+ * messages of this run. The oldest mails are removed for new ones.
  */
-
+import { join } from 'node:path';
+import { replace } from '../base/durable-file.js';
+import { MIB } from '../base/limits.js';
 import { Recent } from '../base/recent.js';
+import type { Disk } from '../base/system/disk.js';
 import { oneLine } from '../base/text.js';
 import type { ShortMessage } from '../mail/message/message.js';
 import type { CaughtMail } from './catcher.js';
-import type { KeptMails } from './mailbox.js';
 import { MAIL_HEAD_BYTES_MAX, readMailHead } from './reader.js';
 
 /** An SMS, a phone call or a push message. */
@@ -34,15 +37,14 @@ export type Caught =
       readonly line: CaughtLine;
       readonly raw: Buffer;
       /** Null for a mail of an earlier run: only its content is kept. */
-      readonly envelope: Pick<CaughtMail, 'from' | 'to'> | null;
+      readonly envelope: Envelope | null;
     };
 
 type Envelope = Pick<CaughtMail, 'from' | 'to'>;
 
-interface InboxOptions {
-  readonly mailbox: KeptMails;
-  readonly wallMs: () => number;
-}
+type KeptMails = Awaited<ReturnType<typeof openMailbox>>;
+
+const KEPT_MAX = { count: 1000, bytes: 256 * MIB };
 
 const SHORTS_MAX = 1000;
 const LINE_CHARS_MAX = 200;
@@ -58,16 +60,16 @@ export class Inbox {
   #count = 0;
 
   /** Reads the heads of the mails of earlier runs. Rejects with the system's error. */
-  static async open(options: InboxOptions): Promise<Inbox> {
-    const inbox = new Inbox(options);
-    for (const [number, bytes] of [...options.mailbox.sizes]) {
-      const raw = await options.mailbox.read(number, MAIL_HEAD_BYTES_MAX);
+  static async open(mailbox: KeptMails, wallMs: () => number): Promise<Inbox> {
+    const inbox = new Inbox(mailbox, wallMs);
+    for (const [number, bytes] of [...mailbox.sizes]) {
+      const raw = await mailbox.read(number, MAIL_HEAD_BYTES_MAX);
       if (raw !== null) inbox.#add(lineOf(String(number), raw, bytes, null, null));
     }
     return inbox;
   }
 
-  private constructor({ mailbox, wallMs }: InboxOptions) {
+  private constructor(mailbox: KeptMails, wallMs: () => number) {
     this.#mailbox = mailbox;
     this.#wallMs = wallMs;
   }
@@ -162,4 +164,94 @@ function lineOf(
     at: at ?? (Number.isNaN(dateMs) ? null : new Date(dateMs).toISOString()),
     bytes,
   };
+}
+
+/**
+ * Opens the directory of mails: `000001.eml`, `000002.eml`, …, each exactly as it was received, whole or not at all. Makes
+ * it if it is missing; numbers continue after the highest. It keeps as many of the newest mails as `max`
+ * allows, and always the last one.
+ */
+export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX) {
+  const pathOf = (number: number) => join(directory, `${String(number).padStart(6, '0')}.eml`);
+  /** Sizes by number, the oldest first. */
+  const kept = new Map<number, number>();
+  let keptBytes = 0;
+  const add = (number: number, bytes: number) => {
+    kept.set(number, bytes);
+    keptBytes += bytes;
+  };
+  const drop = (number: number) => {
+    keptBytes -= kept.get(number) ?? 0;
+    kept.delete(number);
+  };
+  const makeRoom = async () => {
+    for (const number of kept.keys()) {
+      if (kept.size <= 1 || (kept.size <= max.count && keptBytes <= max.bytes)) break;
+      drop(number);
+      // A failure must not refuse the new mail, which is kept already.
+      await disk.remove(pathOf(number)).catch(() => undefined);
+    }
+  };
+
+  await disk.makeDirectory(directory);
+  const found = await numbersIn(disk, directory);
+  let { last } = found;
+  for (const number of found.whole) {
+    const file = await disk.look(pathOf(number));
+    if (file?.kind === 'file') add(number, file.bytes);
+  }
+  await makeRoom();
+
+  return {
+    /** Writes the mail under the next number. Rejects with the system's error. */
+    async keep(raw: Buffer): Promise<{ readonly number: number; readonly path: string }> {
+      const number = ++last;
+      const path = pathOf(number);
+      await replace(disk, path, raw);
+      add(number, raw.length);
+      await makeRoom();
+      return { number, path };
+    },
+    sizes: kept as ReadonlyMap<number, number>,
+    /** The mail, or its first `bytesMax` octets; null if it is gone. Rejects with the system's error. */
+    async read(number: number, bytesMax?: number): Promise<Buffer | null> {
+      if (!kept.has(number)) return null;
+      const raw = await readFrom(disk, pathOf(number), bytesMax);
+      // Somebody has removed the file.
+      if (raw === null) drop(number);
+      return raw;
+    },
+    /** Removes the mail, if it is there. Rejects with the system's error. */
+    async remove(number: number): Promise<void> {
+      if (!kept.has(number)) return;
+      await disk.remove(pathOf(number));
+      drop(number);
+    },
+  };
+}
+
+/** The numbers of whole mails, ascending, and the highest of all. Removes half-written mails. */
+async function numbersIn(disk: Disk, directory: string) {
+  const whole: number[] = [];
+  let last = 0;
+  for (const name of await disk.list(directory)) {
+    const [, digits, half] = /^(\d{6,})\.eml(\.new)?$/.exec(name) ?? [];
+    if (digits === undefined) continue;
+    last = Math.max(last, Number(digits));
+    if (half === undefined) whole.push(Number(digits));
+    else await disk.remove(join(directory, name));
+  }
+  return { whole: whole.sort((a, b) => a - b), last };
+}
+
+/** The file, or its first `bytesMax` octets; null if there is none. */
+async function readFrom(disk: Disk, path: string, bytesMax: number | undefined): Promise<Buffer | null> {
+  if (bytesMax === undefined) return await disk.readWhole(path);
+  if ((await disk.look(path)) === null) return null;
+  const file = await disk.open(path, 'read');
+  try {
+    return await file.read(0, bytesMax);
+  } finally {
+    await file.close();
+  }
 }

@@ -7,9 +7,8 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/base/limits.js';
 import { systemDisk } from '../../src/base/system/disk.js';
-import { Inbox } from '../../src/dev/inbox.js';
+import { Inbox, openMailbox } from '../../src/dev/inbox.js';
 import { serveInbox } from '../../src/dev/inbox-server.js';
-import { openMailbox } from '../../src/dev/mailbox.js';
 import { FakeClock } from '../support/clock.js';
 import { keptLog } from '../support/system.js';
 
@@ -50,7 +49,7 @@ const RICH = lines(
 async function startInbox(t: Test, port = 0) {
   const directory = t.testdir();
   const mailbox = await openMailbox(systemDisk(), directory);
-  const inbox = await Inbox.open({ mailbox, wallMs: () => Date.UTC(2026, 10, 20, 9) });
+  const inbox = await Inbox.open(mailbox, () => Date.UTC(2026, 10, 20, 9));
   const { log, lines: logged } = keptLog();
   const served = await serveInbox({
     inbox,

@@ -3,15 +3,14 @@ import { unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { systemDisk } from '../../src/base/system/disk.js';
-import { Inbox } from '../../src/dev/inbox.js';
-import { openMailbox } from '../../src/dev/mailbox.js';
+import { Inbox, openMailbox } from '../../src/dev/inbox.js';
 
 const NOW_MS = Date.UTC(2026, 10, 20, 9);
 const NOW = '2026-11-20T09:00:00.000Z';
 
 async function inboxIn(directory: string, max?: { count: number; bytes: number }) {
   const mailbox = await openMailbox(systemDisk(), directory, max);
-  return Inbox.open({ mailbox, wallMs: () => NOW_MS });
+  return Inbox.open(mailbox, () => NOW_MS);
 }
 
 const mail = (...lines: readonly string[]) => ({

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { t } from 'tap';
 import { systemDisk } from '../../src/base/system/disk.js';
-import { openMailbox } from '../../src/dev/mailbox.js';
+import { openMailbox } from '../../src/dev/inbox.js';
 import { systemError } from '../support/system-error.js';
 
 t.test('mails are numbered in the order of arrival', async (t) => {

@@ -3,7 +3,7 @@ import t from 'tap';
 import { MIB } from '../../src/base/limits.js';
 import { hasLoneSurrogate } from '../../src/base/text.js';
 import type { MailFile } from '../../src/dev/reader.js';
-import { attachmentNamed, safeFileName, withImages } from '../../src/dev/safe-file.js';
+import { attachmentNamed, safeFileName, withImages } from '../../src/dev/reader.js';
 
 t.test('a file name names a file in the directory of downloads', async (t) => {
   const cases: readonly (readonly [string, string])[] = [

@@ -1,5 +1,5 @@
 import { t } from 'tap';
-import { showMail, showShort } from '../../src/dev/show.js';
+import { showMail, showShort } from '../../src/dev/dev.js';
 
 const mail = (...lines: string[]) => ({
   from: 'a@x',
