@@ -6,7 +6,7 @@ import { type ClientRequest, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { formatProblem, namedStateDirectory, parseConfig } from '../base/config/config.js';
 import { showListener } from '../base/config/endpoints.js';
-import type { Environment, ListenConfig } from '../base/config/types.js';
+import type { ListenConfig } from '../base/config/types.js';
 import { EXIT, systemCodeOf, wordsOf } from '../base/errors.js';
 import { problemWords } from '../base/http/answer.js';
 import { isJsonObject, jsonIn } from '../base/json.js';
@@ -79,15 +79,15 @@ export function isPassing({ status, code }: CallError): boolean {
   return status === 409 || status === 503;
 }
 
-/** A function that calls the daemon of this environment. Throws CommandError (78) if the settings are wrong. */
-export function connect(env: Environment, context: CommandContext): Call {
-  const ours = Object.fromEntries(KEYS.map((key) => [key, env[key]]));
+/** A function that calls the daemon of the context's environment. Throws CommandError (78) if the settings are wrong. */
+export function connect(context: CommandContext): Call {
+  const ours = Object.fromEntries(KEYS.map((key) => [key, context.env[key]]));
   const parsed = parseConfig(ours, context.read, context);
   if ('problems' in parsed)
     throw new CommandError(EXIT.config, parsed.problems.map(formatProblem).join('\n'));
   const { listen, apiToken } = parsed.config;
   const listeners = [...(context.ofService ? context.sockets : []), ...listen];
-  const ways = waysOver(listeners, 'operate', apiToken, { ...context, env });
+  const ways = waysOver(listeners, 'operate', apiToken, context);
   return async (...request) => {
     const { answer, faults } = await callFirst(ways, request, isAway);
     if (answer !== null) return answer;
@@ -203,11 +203,7 @@ function bodyOf({ json, body }: CallContent): Body | null {
   return { type: 'application/json', length: chunks.length, chunks };
 }
 
-interface RawAnswer {
-  readonly status: number;
-  readonly replayed: boolean;
-  readonly body: Buffer;
-}
+type RawAnswer = Answer & { readonly body: Buffer };
 
 function exchange(
   listener: ListenConfig,

@@ -65,7 +65,7 @@ the disk cannot store it.`,
     if (input.options.hidden === true && action !== list) {
       throw new CommandError(EXIT.usage, 'only destinations list accepts --hidden');
     }
-    await action(words, input, connect(context.env, context), context);
+    await action(words, input, connect(context), context);
     return EXIT.ok;
   },
 };

@@ -32,7 +32,7 @@ be left, run it again.`,
   async run(input, context) {
     noMore(input.words);
     const query = input.options.damaged === true ? '?damaged=true' : '';
-    const call = connect(context.env, context);
+    const call = connect(context);
     await call('POST', `/api/internal/queue/purge${query}`, { answerMs: ANSWER_MS });
     const done = 'The content of finished messages is overwritten.\n';
     context.stdout.write(input.options.json === true ? json({ done: 'purge' }) : done);

@@ -11,7 +11,7 @@ import { isRelayDown, STATUSES } from '../base/views.js';
 import { type Call, CallError, connect } from './client.js';
 import { type Command, CommandError, textOption } from './command.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
-import { columns, json, moment, typeName } from './words.js';
+import { columns, json, moment, typeName, utc } from './words.js';
 
 const WHICH = 'the id is missing: fieldpost queue list shows the ids';
 
@@ -84,7 +84,7 @@ no daemon answers.`,
     const action = findAction(ACTIONS, verb, 'queue');
     if (action !== list && textOption(input, 'status') !== null)
       throw new CommandError(EXIT.usage, 'only queue list accepts --status');
-    await action(words, input, connect(context.env, context), context);
+    await action(words, input, connect(context), context);
     return EXIT.ok;
   },
 };
@@ -109,7 +109,7 @@ async function standing(call: Call): Promise<string> {
       throw error;
     },
   );
-  const said = headline(state ?? {}, (iso) => `${moment(iso)} UTC`);
+  const said = headline(state ?? {}, utc);
   const hint = state?.queue?.held ? '; fieldpost queue release ends that' : '';
   return said !== null && said[0] !== 'good' ? `${visible(said[1])}${hint}\n` : '';
 }

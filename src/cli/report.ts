@@ -23,7 +23,7 @@ import { type Command, type CommandContext, CommandError, type CommandInput, tex
 import { hasOwnSettings, lenientEnvironment, serviceEnvironment, withEnvFile } from './environment.js';
 import type { ShownMessage } from './queue.js';
 import { HIDDEN, StandIns } from './stand-ins.js';
-import { columns, moment, typeName } from './words.js';
+import { columns, moment, typeName, utc } from './words.js';
 
 const JOURNAL_LINES = 200;
 /** Of a directory with more files only their number and size are told. */
@@ -95,7 +95,7 @@ async function reportOf(input: CommandInput, given: CommandContext): Promise<str
   const parsed = parseConfig(env, context.read, context);
   const standIns = standInsFor(parsed, env);
   standIns.learn(privateTexts(parsed, env, context.read));
-  const call = await reachable(env, context);
+  const call = await reachable(context);
   if ('config' in parsed && parsed.config.from !== null) standIns.learnNames([parsed.config.from.name]);
   if (typeof call !== 'string') standIns.learnPeople(await namesOf(call, standIns));
   const hidden = (lines: readonly string[]) => lines.map((line) => standIns.text(line));
@@ -136,9 +136,9 @@ function settingsFor(input: CommandInput, context: CommandContext, notes: string
 }
 
 /** A function that calls the daemon, or why there is none, in a sentence. */
-async function reachable(env: CommandContext['env'], context: CommandContext): Promise<Call | string> {
+async function reachable(context: CommandContext): Promise<Call | string> {
   try {
-    const call = connect(env, context);
+    const call = connect(context);
     await call('GET', '/api/internal/state');
     return call;
   } catch (error) {
@@ -347,13 +347,12 @@ async function namesOf(call: Call, standIns: StandIns): Promise<string[]> {
 async function stateSection(call: Call, standIns: StandIns): Promise<string[]> {
   const state = await bodyOf<DaemonState>(call, '/api/internal/state');
   if (state === null) return ['(the daemon does not tell it)'];
-  const time = (iso: string) => `${moment(iso)} UTC`;
-  const rows = stateLines(state, time).map(([topic, , words]) => [topic, standIns.text(words)]);
-  const said = headline(state, time);
+  const rows = stateLines(state, utc).map(([topic, , words]) => [topic, standIns.text(words)]);
+  const said = headline(state, utc);
   const history = (state.link?.history ?? [])
     .slice(0, LINKS_SHOWN)
     .map(({ since, state: was, durationMs, reason }) => [
-      `${time(since)} for ${span(durationMs)}`,
+      `${utc(since)} for ${span(durationMs)}`,
       was,
       standIns.text(reason ?? ''),
     ]);

@@ -117,7 +117,7 @@ or stopping: try later (with --wait: not final yet), 77 not allowed.`,
       const words = 'nothing to send: give --subject, --body (or -) or --html';
       throw new CommandError(EXIT.usage, words, 'fieldpost send --help');
     }
-    const call = connect(context.env, context);
+    const call = connect(context);
     const answers = await post({ ...fields, ...text }, input, context, call);
     const entries = answers.flatMap(entriesOf);
     const isJson = input.options.json === true;

@@ -1,5 +1,5 @@
 /**
- * `fieldpost status`: shows the state of the daemon (local-api §3) in a few lines.
+ * `fieldpost status`: shows the state of the daemon in a few lines.
  */
 
 import { EXIT } from '../base/errors.js';
@@ -9,7 +9,7 @@ import type { Output } from '../base/system/process.js';
 import { visible } from '../base/text.js';
 import { connect } from './client.js';
 import type { Command } from './command.js';
-import { columns, json, moment, painter } from './words.js';
+import { columns, json, painter, utc } from './words.js';
 
 export const status: Command = {
   name: 'status',
@@ -25,7 +25,7 @@ answers.`,
   options: { json: { type: 'boolean' } },
   asksService: true,
   async run(input, context) {
-    const { body } = await connect(context.env, context)('GET', '/api/internal/state');
+    const { body } = await connect(context)('GET', '/api/internal/state');
     const state = (body ?? {}) as DaemonState;
     if (input.options.json === true) context.stdout.write(json(body));
     else print(state, painter(context.stdout, context.env), context.stdout);
@@ -35,11 +35,10 @@ answers.`,
 };
 
 function print(state: DaemonState, paint: ReturnType<typeof painter>, out: Output): void {
-  const time = (iso: string) => `${moment(iso)} UTC`;
-  const said = headline(state, time);
+  const said = headline(state, utc);
   const first = said === null ? '' : `: ${paint(said[0], visible(said[1]))}`;
   out.write(`Fieldpost ${visible(state.version ?? '')}, up ${span(state.uptimeMs ?? 0)}${first}\n`);
-  const lines = stateLines(state, time);
+  const lines = stateLines(state, utc);
   const heads = columns(lines.map(([topic]) => [topic, '|']));
   lines.forEach(([, mood, words], index) => {
     out.write(`${heads[index]?.slice(0, -1)}${paint(mood, visible(words))}\n`);

@@ -29,6 +29,11 @@ export function moment(iso: string): string {
   return visible(iso.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d).*$/, '$1 $2'));
 }
 
+/** The same, with the time zone. */
+export function utc(iso: string): string {
+  return `${moment(iso)} UTC`;
+}
+
 /** Rows in aligned columns, made harmless for a terminal. */
 export function columns(rows: readonly (readonly string[])[]): string[] {
   const shown = rows.map((row) => row.map((cell) => visible(cell)));
