@@ -1,10 +1,9 @@
 /**
- * The state of the daemon (local-api §3) in a few lines for people, and in one sentence. Pure.
+ * The state of the daemon in a few lines for people, and in one sentence. Pure.
  */
 import { MINUTE_MS } from './limits.js';
 import { bytesInWords, counted, span } from './sizes.js';
-import type { QueueCounts, QueueRoom, StorageState } from './views.js';
-import { isRelayDown } from './views.js';
+import { isRelayDown, type QueueCounts, type QueueRoom, type StorageState } from './views.js';
 
 interface Stated {
   state: string;
@@ -42,10 +41,10 @@ export type DaemonState = Partial<{
 export type Mood = 'good' | 'uneasy' | 'bad';
 
 /** An empty topic continues the line before. The words may have text of strangers in them. */
-export type StateLine = readonly [topic: string, mood: Mood, words: string];
+type StateLine = readonly [topic: string, mood: Mood, words: string];
 
 /** How a reader is shown a time of the API (ISO 8601). */
-export type ShowTime = (iso: string) => string;
+type ShowTime = (iso: string) => string;
 
 /** All that the daemon says of itself, topic by topic. */
 export function stateLines(state: DaemonState, time: ShowTime): StateLine[] {
@@ -98,8 +97,7 @@ export function headline(state: DaemonState, time: ShowTime): Said | null {
   if (worst(said) === 'good') said.unshift(...elsewhere(state, time).slice(0, 1));
   if (said.length === 0) return ['good', 'all is well, nothing waits'];
   const start = refused.length + waits.length === 0 ? 'nothing waits; ' : '';
-  const [mood, words] = together(said);
-  return [mood, `${start}${words}`];
+  return [worst(said), `${start}${wordsOf(said)}`];
 }
 
 /** Why messages, or the new settings, are refused. */
@@ -128,8 +126,7 @@ function waitWords(
         ...(forCloud > 0 ? cloudTrouble(state, time, true) : []),
       ];
   const count = `${waiting} waiting`;
-  if (reasons.length > 0)
-    return [worst(reasons), `${count}: ${reasons.map(([, words]) => words).join('; ')}`];
+  if (reasons.length > 0) return [worst(reasons), `${count}: ${wordsOf(reasons)}`];
   return deferred > 0 ? ['uneasy', `${count}, ${deferred} of them deferred`] : ['good', count];
 }
 
@@ -169,9 +166,8 @@ function elsewhere(state: DaemonState, time: ShowTime): Said[] {
   ];
 }
 
-/** One sentence of several, in the worst mood. */
-function together(said: readonly Said[]): Said {
-  return [worst(said), said.map(([, words]) => words).join('; ')];
+function wordsOf(said: readonly Said[]): string {
+  return said.map(([, words]) => words).join('; ');
 }
 
 function worst(said: readonly Said[]): Mood {
@@ -194,9 +190,8 @@ function because(reason: string | null | undefined): string {
 function relay({ relay }: DaemonState, time: ShowTime): StateLine[] {
   if (relay === undefined) return [];
   const { state, reason } = relay;
-  if (state === 'none') {
+  if (state === 'none')
     return [['relay', 'uneasy', 'none is configured (FIELDPOST_RELAY): messages are held']];
-  }
   if (state === 'unknown' && !reason) return [['relay', 'good', 'not tried yet']];
   if (state === 'unknown') return [['relay', 'uneasy', `has taken nothing yet: ${reason}`]];
   const words = `${state}${since(relay.since, time)}${because(reason)}${nextTry(relay, time)}`;
@@ -226,12 +221,9 @@ function queue({ queue }: DaemonState): StateLine[] {
 
 /** Who is refused by a full queue: a part of it is kept for urgent messages. */
 function refusedWords({ used, limits }: NonNullable<DaemonState['queue']>): string {
+  const kinds = ['messages', 'bytes', 'memoryBytes'] as const;
   const hasRoom =
-    used !== undefined &&
-    limits !== undefined &&
-    used.messages < limits.messages &&
-    used.bytes < limits.bytes &&
-    (limits.memoryBytes === null || used.memoryBytes < limits.memoryBytes);
+    used && limits && kinds.every((kind) => used[kind] < (limits[kind] ?? Number.POSITIVE_INFINITY));
   return hasRoom ? 'messages are refused, but urgent ones are still taken' : 'messages are refused';
 }
 
@@ -264,9 +256,8 @@ function destinations({ destinations, link }: DaemonState, time: ShowTime): Stat
   const last = lastSync ? ` (last synced ${time(lastSync)})` : '';
   const words = `${count}, ${synced ? '' : 'not yet '}in step with the cloud${last}${because(reason)}`;
   const lines: StateLine[] = [['address book', synced ? 'good' : 'uneasy', words]];
-  if (hidden > 0) {
+  if (hidden > 0)
     lines.push(['', 'uneasy', `${hidden} more in the cloud, which this version does not understand`]);
-  }
   return lines;
 }
 
