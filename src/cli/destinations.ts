@@ -70,28 +70,27 @@ the disk cannot store it.`,
   },
 };
 
-async function list(...[words, input, call, context]: Parameters<Action>): Promise<void> {
+async function list(...[words, input, call, { stdout }]: Parameters<Action>): Promise<void> {
   noMore(words);
-  if (input.options.hidden === true) return listHidden(input, call, context);
-  const found = (await call('GET', PATH)).body as Destination[];
-  if (input.options.json === true) return context.stdout.write(json(found));
-  if (found.length === 0) return context.stdout.write('The address book is empty: nobody is told.\n');
-  const rows = found.map((one) => [String(one.id), typeName(one.type), one.lang, one.destination, one.name]);
-  const lines = columns([['ID', 'TYPE', 'LANG', 'DESTINATION', 'NAME'], ...rows]);
-  context.stdout.write(`${[...lines, '', `${counted(found.length, 'destination')}.`].join('\n')}\n`);
+  const isHidden = input.options.hidden === true;
+  const { body } = await call('GET', isHidden ? `${PATH}?hidden=true` : PATH);
+  if (input.options.json === true) return stdout.write(json(body));
+  const { length } = body as readonly unknown[];
+  if (length === 0)
+    return stdout.write(`${isHidden ? 'Nothing is hidden' : 'The address book is empty: nobody is told'}.\n`);
+  const rows = isHidden ? hiddenRows(body as ShownHidden[]) : destinationRows(body as Destination[]);
+  const total = isHidden ? `${length} hidden` : counted(length, 'destination');
+  stdout.write(`${[...columns(rows), '', `${total}.`].join('\n')}\n`);
 }
 
-async function listHidden(
-  input: CommandInput,
-  call: Parameters<Action>[2],
-  { stdout }: CommandContext,
-): Promise<void> {
-  const found = (await call('GET', `${PATH}?hidden=true`)).body as ShownHidden[];
-  if (input.options.json === true) return stdout.write(json(found));
-  if (found.length === 0) return stdout.write('Nothing is hidden.\n');
+function destinationRows(found: readonly Destination[]): string[][] {
+  const rows = found.map((one) => [String(one.id), typeName(one.type), one.lang, one.destination, one.name]);
+  return [['ID', 'TYPE', 'LANG', 'DESTINATION', 'NAME'], ...rows];
+}
+
+function hiddenRows(found: readonly ShownHidden[]): string[][] {
   const rows = found.map(({ id, reason, entry }) => [id, reason, JSON.stringify(entry)]);
-  const lines = columns([['ID', 'REASON', 'ENTRY'], ...rows]);
-  stdout.write(`${[...lines, '', `${found.length} hidden.`].join('\n')}\n`);
+  return [['ID', 'REASON', 'ENTRY'], ...rows];
 }
 
 async function add(...[words, input, call, context]: Parameters<Action>): Promise<void> {

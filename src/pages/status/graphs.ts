@@ -2,22 +2,14 @@
  * Where the graphs of the page are drawn: the states of the link as bars, from the oldest to the present, and the queue
  * since the page was opened, as a line. The daemon keeps no history of the queue. Pure.
  */
+import type { DaemonState } from '../../base/state-lines.js';
 
-/** The present state of the link, as the API tells it. */
-export interface PresentState {
-  readonly state: string;
-  readonly since: string;
-  readonly reason: string | null;
-}
-
-/** An earlier state. */
-export interface PastState extends PresentState {
-  readonly durationMs: number;
-}
+type Link = NonNullable<DaemonState['link']>;
+type Past = NonNullable<Link['history']>[number];
 
 /** One bar: where it begins, from the left, and its width. */
 export interface Bar {
-  readonly state: PastState;
+  readonly state: Past;
   readonly left: number;
   readonly width: number;
 }
@@ -31,8 +23,8 @@ const LEAST_WIDTH = 8;
  * at; the rest of the width follows the lengths of time.
  */
 export function barsOf(
-  present: PresentState,
-  history: readonly PastState[],
+  present: Pick<Link, 'state' | 'since' | 'reason'>,
+  history: readonly Past[],
   nowMs: number,
   width: number,
 ): Bar[] {

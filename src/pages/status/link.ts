@@ -2,9 +2,10 @@
  * The timeline of the link: a bar for each state, told on hover and with the arrow keys.
  */
 import { span } from '../../base/sizes.js';
+import type { DaemonState } from '../../base/state-lines.js';
 import { byId, html, show, svg } from '../dom.js';
 import { exactTime } from '../words.js';
-import { type Bar, barsOf, type PastState, type PresentState } from './graphs.js';
+import { type Bar, barsOf } from './graphs.js';
 
 const WIDTH = 1000;
 const HEIGHT = 60;
@@ -18,7 +19,7 @@ export function createLink() {
   byId('timeline').append(box, told);
   return {
     /** Without a cloud there is none. */
-    show(link: (PresentState & { readonly history?: readonly PastState[] }) | undefined, nowMs: number) {
+    show(link: DaemonState['link'], nowMs: number) {
       const history = link?.history ?? [];
       byId('timeline').hidden = link === undefined || link.state === 'disabled';
       if (link === undefined) return;
@@ -33,14 +34,15 @@ export function createLink() {
 function drawn(bars: readonly Bar[], told: HTMLElement): Element {
   const rects = bars.map(({ state, left, width }, index) => {
     const height = HEIGHTS[state.state] ?? HEIGHT;
-    const words = wordsOf(bars[index] as Bar, index === bars.length - 1);
+    const isPresent = index === bars.length - 1;
+    const words = wordsOf(state, isPresent);
     const tell = () => {
       told.textContent = words;
     };
     return svg('rect', {
       ...{ x: left, y: HEIGHT - height, width: Math.max(1, width - 1), height, class: state.state },
       // One stop of the tab key for all: the arrow keys go from bar to bar.
-      ...{ role: 'img', 'aria-label': words, tabindex: index === bars.length - 1 ? 0 : -1 },
+      ...{ role: 'img', 'aria-label': words, tabindex: isPresent ? 0 : -1 },
       ...{ mouseenter: tell, focus: tell },
     });
   });
@@ -68,7 +70,7 @@ function drawn(bars: readonly Bar[], told: HTMLElement): Element {
   );
 }
 
-function wordsOf({ state }: Bar, isPresent: boolean): string {
+function wordsOf(state: Bar['state'], isPresent: boolean): string {
   const length = `${isPresent ? 'so far ' : ''}${span(state.durationMs)}`;
   return `${state.state} since ${exactTime(state.since)}, ${length}${state.reason ? `: ${state.reason}` : ''}`;
 }
