@@ -1,5 +1,5 @@
 /**
- * The merge against the table of cloud.md, over every combination of what base, local, remote and a lost PUT can say
+ * The merge against the table at mergeOne(), over every combination of what base, local, remote and a lost PUT can say
  * of one entry; then what concerns more than one.
  */
 import t from 'tap';

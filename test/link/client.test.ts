@@ -1,4 +1,4 @@
-/** The contract of cloud.md over real sockets: what each call says, and what becomes of every answer. */
+/** The cloud's contract over real sockets: what each call says, and what becomes of every answer. */
 import t from 'tap';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_DOCUMENT_BYTES_MAX, HOUR_MS } from '../../src/base/limits.js';
 import { CloudError } from '../../src/base/retry/call-error.js';
@@ -133,7 +133,6 @@ t.test('a message goes out with its id as key, and is taken only under that id',
 t.test('every status of an answer to a message', async (t) => {
   await using cloud = await fakeCloud();
   using made = clientOf(cloud);
-  // From the table in cloud.md.
   const refused = [400, 413, 415, 422];
   const later = [
     300, 304, 401, 402, 403, 404, 405, 406, 408, 409, 410, 412, 418, 425, 429, 451, 500, 501, 502,

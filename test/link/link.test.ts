@@ -90,7 +90,7 @@ t.test('every event in every mode', async (t) => {
   const late: LinkEvent = { kind: 'late' };
   const wake: LinkEvent = { kind: 'wake', withinMs: 0 };
   const [EARLY, LATE] = [20 * SECOND_MS, 30 * SECOND_MS];
-  // As cloud.md has it: one failure is unsteady, three in a row or 30 s are offline, one success is online.
+  // As the table in link.ts: one failure is unsteady, three in a row or 30 s are offline, one success is online.
   const rows: [LinkMode, failures: number, LinkEvent, nowMs: number, LinkMode][] = [
     ['connecting', 0, good, EARLY, 'online'],
     ['connecting', 0, bad, EARLY, 'connecting'],
