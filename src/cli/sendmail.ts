@@ -335,19 +335,13 @@ function reach(purpose: Purpose, context: CommandContext): Call {
     for (;;) {
       const { answer, faults } = await callFirst(ways, request, (fault) => isShut(fault) || isPassing(fault));
       if (answer !== null) return answer;
-      if (!faults.some(isPassing)) throw faults.at(-1) ?? noWay();
-      if (context.clock.bootMs() >= endMs) throw tooLate(faults);
+      if (!faults.some(isPassing))
+        throw faults.at(-1) ?? new CommandError(EXIT.config, 'FIELDPOST_LISTEN names no listener');
+      if (context.clock.bootMs() >= endMs)
+        throw new CommandError(EXIT.tempFail, faults.map(({ message }) => message).join('; '));
       await context.pause(SENDMAIL_PAUSE_MS);
     }
   };
-}
-
-function tooLate(faults: readonly CallError[]): CommandError {
-  return new CommandError(EXIT.tempFail, faults.map(({ message }) => message).join('; '));
-}
-
-function noWay(): CommandError {
-  return new CommandError(EXIT.config, 'FIELDPOST_LISTEN names no listener');
 }
 
 /** The listeners of the service's settings, as far as this user can read them, and those of its units. */
