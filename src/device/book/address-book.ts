@@ -46,7 +46,8 @@ export class AddressBook {
 
   /** Oldest id first. */
   list(): Destination[] {
-    return this.#sorted().map(([id, entry]) => shown(id, entry));
+    const entries = [...this.#book.entries].sort(([a], [b]) => a - b);
+    return entries.map(([id, entry]) => shown(id, entry));
   }
 
   get(id: number): Destination | undefined {
@@ -58,9 +59,9 @@ export class AddressBook {
    * Throws conflict, naming the id that has this destination already; too-large for a full book. An edit
    * calls `check` when its turn has come; `check` may throw.
    */
-  add(fields: Fields, check: () => void = noCheck): Promise<Destination> {
+  add(fields: Fields, check?: () => void): Promise<Destination> {
     return this.#turns.do(async () => {
-      check();
+      check?.();
       this.#checkUnique(fields, null);
       if (this.#book.entries.size >= DESTINATIONS_MAX) {
         const words = `The address book takes at most ${DESTINATIONS_MAX} destinations`;
@@ -72,10 +73,10 @@ export class AddressBook {
   }
 
   /** Throws not-found; conflict as add does. */
-  replace(id: number, fields: Fields, check: () => void = noCheck): Promise<Destination> {
+  replace(id: number, fields: Fields, check?: () => void): Promise<Destination> {
     return this.#turns.do(async () => {
       const entry = this.#find(id);
-      check();
+      check?.();
       this.#checkUnique(fields, id);
       const replaced = { ...entry, ...fields };
       if (canonical(replaced) === canonical(entry)) return shown(id, entry);
@@ -85,10 +86,10 @@ export class AddressBook {
   }
 
   /** Throws not-found. */
-  remove(id: number, check: () => void = noCheck): Promise<void> {
+  remove(id: number, check?: () => void): Promise<void> {
     return this.#turns.do(async () => {
       this.#find(id);
-      check();
+      check?.();
       await this.#keeping.record({ e: 'destination removed', id });
       this.#generation++;
     });
@@ -142,7 +143,8 @@ export class AddressBook {
     remote: Remote | null | 'unchanged',
   ): Promise<Pick<Agreement, 'push' | 'estranged'> & { readonly generation: number }> {
     return this.#turns.do(async () => {
-      const found = remote === 'unchanged' ? this.#known() : remote;
+      const { base } = this.#book;
+      const found = remote === 'unchanged' ? base && { ...base, etag: this.etag ?? '' } : remote;
       const draw = () => this.#keeping.newNonce();
       const { event, push, estranged } = agree(this.#book, found, draw);
       if (event !== null) await this.#keeping.record(event);
@@ -156,17 +158,8 @@ export class AddressBook {
     return this.#turns.do(() => this.#keeping.record({ e: 'stored', etag }));
   }
 
-  #known(): Remote | null {
-    const { base } = this.#book;
-    return base && { ...base, etag: this.etag ?? '' };
-  }
-
   get #book(): Book {
     return this.#keeping.book;
-  }
-
-  #sorted(): [id: number, entry: Entry][] {
-    return [...this.#book.entries].sort(([a], [b]) => a - b);
   }
 
   #find(id: number): Entry {
@@ -195,5 +188,3 @@ export class AddressBook {
 function shown(id: number, { type, destination, lang, name }: Entry): Destination {
   return { id, type, destination, lang, name };
 }
-
-function noCheck(): void {}

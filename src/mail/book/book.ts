@@ -202,14 +202,9 @@ export interface BookKeeping {
 }
 
 /** The book as store.json holds it. */
-export interface BookDocument {
-  readonly nextId: number;
+export interface BookDocument extends Readonly<Omit<Book, 'entries' | 'removed'>> {
   readonly entries: readonly (readonly [id: number, entry: Entry])[];
   readonly removed: readonly (readonly [uid: string, id: number])[];
-  readonly hidden: readonly unknown[];
-  readonly cloud: string | null;
-  readonly base: Base | null;
-  readonly attempted: readonly Attempt[];
 }
 
 /** The shape of a BookDocument. */
