@@ -3,7 +3,7 @@
  * nobody handles is a bug and crashes the program.
  */
 
-/** The codes of local-api §4, and those that end a start. */
+/** The codes that clients see, and those that end a start. */
 export type ErrorCode =
   | 'malformed-json'
   | 'malformed-multipart'

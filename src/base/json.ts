@@ -1,7 +1,7 @@
 /**
  * JSON whose shape is not known yet. Pure.
  */
-import { type Buffer, isUtf8 } from 'node:buffer';
+import { Buffer, isUtf8 } from 'node:buffer';
 
 /** An object whose members are not known yet. */
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -86,4 +86,17 @@ function objectShape(entries: readonly (readonly [string, Sample])[]): Shape {
     }
     return true;
   };
+}
+
+/** The first of the values, each as JSON: as many as fit into `bytesMax`, but at least one. */
+export function firstAsJson(values: Iterable<unknown>, bytesMax: number): string[] {
+  const texts: string[] = [];
+  let bytes = 0;
+  for (const value of values) {
+    const text = JSON.stringify(value);
+    bytes += Buffer.byteLength(text) + ','.length;
+    if (bytes > bytesMax && texts.length > 0) break;
+    texts.push(text);
+  }
+  return texts;
 }

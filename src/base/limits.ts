@@ -13,8 +13,6 @@ export const YEAR_MS = 365.25 * DAY_MS;
 // The local API (local-api §5).
 export const FORM_FIELD_BYTES_MAX = 256 * KIB;
 export const FILE_NAME_CHARS_MAX = 255;
-/** All bodies and texts of forms that are in memory at the same time. */
-export const BODIES_BYTES_MAX = 16 * MIB;
 export const SUBJECT_CHARS_MAX = 998;
 /** All recipients of one mail: To, Cc and Bcc. */
 export const MAIL_RECIPIENTS_MAX = 100;
@@ -29,35 +27,14 @@ export const SUBJECT_KEPT_CHARS_MAX = 120;
 /** Providers take no longer SMS: it would fail after the 202. */
 export const SMS_CHARS_MAX = 1600;
 export const HEADER_SECTION_BYTES_MAX = 16 * KIB;
-/** All answers that clients have not read yet. One below ANSWER_COUNTED_BYTES does not count. */
-export const ANSWERS_BYTES_MAX = 4 * MIB;
-export const ANSWER_COUNTED_BYTES = 16 * KIB;
-/** The garbage collector hears of a request that kept this much, once that is no longer used (system/memory.ts). */
-export const DROPPED_BYTES_MIN = 64 * KIB;
-/** Pipelined requests of one connection; one more ends it with 503 `busy`. */
-export const PIPELINED_MAX = 16;
-export const CONNECTIONS_MAX = 64;
-/** Further connections that wait, unread, until one of those ends. */
-export const CONNECTIONS_WAITING_MAX = 192;
-/** All connections that are open at once, including those that are being refused. */
-export const CONNECTIONS_OPEN_MAX = 512;
 /** The longest `wait` of a GET of a message. */
 export const POLL_S_MAX = 300;
-/** Requests that may wait for an outcome at the same time. Their connections come on top of CONNECTIONS_MAX. */
-export const POLLS_MAX = CONNECTIONS_MAX / 2;
 /** Retry-After for one more. */
 export const POLL_AGAIN_MS = SECOND_MS;
-/** A connection waits for its place at most this long. */
-export const PLACE_WAIT_MS = 5 * SECOND_MS;
-/** While connections wait, silent ones are looked for at this interval. */
-export const PLACE_CHECK_MS = SECOND_MS / 4;
 export const HEADERS_TIMEOUT_MS = 10 * SECOND_MS;
 export const REQUEST_TIMEOUT_MS = 5 * MINUTE_MS;
 /** A request is ended when its body brings no byte for this long. */
 export const REQUEST_IDLE_MS = 30 * SECOND_MS;
-export const KEEP_ALIVE_MS = 60 * SECOND_MS;
-/** After a refusal the rest of the body is discarded for this long. */
-export const REFUSED_LINGER_MS = 2 * SECOND_MS;
 /** RFC 6838 §4.2: each half of a media type has at most 127 characters. */
 export const MEDIA_TYPE_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEY_CHARS_MAX = 255;
@@ -123,7 +100,6 @@ export const ETCD_PROBE_MS = 10 * SECOND_MS;
 
 /** A stop waits at most this long for requests under way, and for the first request of a new connection. */
 export const STOP_REQUESTS_MS = 10 * SECOND_MS;
-export const NEW_CONNECTION_MS = SECOND_MS;
 /** A notification to systemd is given up after this long. systemd-notify itself waits 5 s. */
 export const NOTIFY_TIMEOUT_MS = 10 * SECOND_MS;
 /** The status line changes at most this often, because each change costs a child process. */

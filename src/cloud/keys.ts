@@ -5,9 +5,8 @@
 import type { Config } from '../base/config/settings.js';
 import { deviceId } from '../base/config/values.js';
 import { FieldpostError } from '../base/errors.js';
-import { bearerOf, digest, isOneOf } from '../base/http/bearer.js';
+import { bearerOf, createLocalCheck, digest, isOneOf } from '../base/http/access.js';
 import type { Exchange } from '../base/http/exchange.js';
-import { createLocalCheck } from '../base/http/local.js';
 import { isJsonObject } from '../base/json.js';
 import type { DeviceKeys } from './fleet-store.js';
 

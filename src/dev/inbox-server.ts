@@ -1,13 +1,13 @@
 /**
  * The inbox of `fieldpost dev`: a page for browsers on this machine, and the calls that it uses.
  */
+
 import { FieldpostError } from '../base/errors.js';
+import { createLocalCheck } from '../base/http/access.js';
 import { sendTagged } from '../base/http/etag.js';
 import type { Exchange } from '../base/http/exchange.js';
 import { sendPage } from '../base/http/html-page.js';
-import { createHttp } from '../base/http/http.js';
-import { createLocalCheck } from '../base/http/local.js';
-import type { Routed } from '../base/http/routing.js';
+import { createHttp, type Routed } from '../base/http/http.js';
 import { MIB, SECOND_MS } from '../base/limits.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';

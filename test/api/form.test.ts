@@ -1,8 +1,9 @@
 /** Forms (local-api §1): what is taken of them, every way in which one can be wrong, and every way in which one ends. */
+
 import { type Test, test } from 'tap';
 import type { ErrorCode } from '../../src/base/errors.js';
+import { BODIES_BYTES_MAX } from '../../src/base/http/connections.js';
 import {
-  BODIES_BYTES_MAX,
   FORM_FIELD_BYTES_MAX,
   HEADER_SECTION_BYTES_MAX,
   REQUEST_IDLE_MS,

@@ -1,19 +1,21 @@
 /** The HTTP of the local API (local-api §4, §5): limits, refusals, timeouts, odd clients, and the stop. */
+
 import { once } from 'node:events';
 import { type Test, test } from 'tap';
 import type { ErrorCode } from '../../src/base/errors.js';
+import { CONNECTIONS_MAX, REFUSED_LINGER_MS } from '../../src/base/http/connection.js';
 import {
   ANSWERS_BYTES_MAX,
   BODIES_BYTES_MAX,
-  CONNECTIONS_MAX,
   CONNECTIONS_WAITING_MAX,
-  HEADER_SECTION_BYTES_MAX,
-  HEADERS_TIMEOUT_MS,
-  KEEP_ALIVE_MS,
-  MIB,
   NEW_CONNECTION_MS,
   PLACE_WAIT_MS,
-  REFUSED_LINGER_MS,
+} from '../../src/base/http/connections.js';
+import { KEEP_ALIVE_MS } from '../../src/base/http/http.js';
+import {
+  HEADER_SECTION_BYTES_MAX,
+  HEADERS_TIMEOUT_MS,
+  MIB,
   REQUEST_IDLE_MS,
   REQUEST_TIMEOUT_MS,
   SECOND_MS,

@@ -1,7 +1,7 @@
 /** Memory follows etcd: in every instance, after a compaction, and past values that cannot be read. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
-import { digest } from '../../src/base/http/bearer.js';
+import { digest } from '../../src/base/http/access.js';
 import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { EtcdError, type WatchListener } from '../../src/cloud/etcd/etcd.js';
 import { FLEET_HISTORY_MS } from '../../src/cloud/etcd/fleet.js';

@@ -1,12 +1,15 @@
 /** The behaviour of every store of the cloud's state. */
 import type { Test } from 'tap';
 import { FieldpostError } from '../../src/base/errors.js';
-import { digest } from '../../src/base/http/bearer.js';
+import { digest } from '../../src/base/http/access.js';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import type { FleetStore, NewsBatch, Telling } from '../../src/cloud/fleet-store.js';
-import { DIGEST_WINDOW_MS } from '../../src/cloud/fleet-store.js';
-import type { Report, Sighting } from '../../src/cloud/presence.js';
-import { CLOUD_GRACE_MS, NO_STATUS } from '../../src/cloud/presence.js';
+import {
+  DIGEST_WINDOW_MS,
+  type FleetStore,
+  type NewsBatch,
+  type Telling,
+} from '../../src/cloud/fleet-store.js';
+import { CLOUD_GRACE_MS, NO_STATUS, type Report, type Sighting } from '../../src/cloud/presence.js';
 import type { KeyedContent } from '../../src/mail/store/store.js';
 import { FakeClock, settled } from '../support/clock.js';
 

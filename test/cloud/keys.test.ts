@@ -1,7 +1,7 @@
 /** The keys that the operator makes: also on a full disk, and with the process killed or the power cut at every write. */
 import t from 'tap';
 import { replace } from '../../src/base/durable-file.js';
-import { digest } from '../../src/base/http/bearer.js';
+import { digest } from '../../src/base/http/access.js';
 import { FileKeys } from '../../src/cloud/files/keys.js';
 import { durable } from '../support/durable.js';
 import { FaultyDisk } from '../support/faulty-disk.js';

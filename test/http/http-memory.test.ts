@@ -1,7 +1,8 @@
 /** What requests may take follows the memory of the service. */
+
 import t from 'tap';
-import { httpMemory } from '../../src/base/http/http-memory.js';
-import { ANSWERS_BYTES_MAX, BODIES_BYTES_MAX, MIB } from '../../src/base/limits.js';
+import { ANSWERS_BYTES_MAX, BODIES_BYTES_MAX, httpMemory } from '../../src/base/http/connections.js';
+import { MIB } from '../../src/base/limits.js';
 import { memoryLimit, storeMemory } from '../../src/base/system/memory.js';
 
 t.test('requests have an eighth of the memory', async (t) => {

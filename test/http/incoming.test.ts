@@ -1,8 +1,9 @@
 /** Small chunks of a body reach their reader together, whenever it begins to read. */
+
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import t from 'tap';
-import { IncomingRequest } from '../../src/base/http/incoming.js';
+import { IncomingRequest } from '../../src/base/http/body.js';
 
 const OCTETS = 5000;
 

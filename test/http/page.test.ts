@@ -1,6 +1,7 @@
 /** Lists bounded by bytes. */
+
 import t from 'tap';
-import { firstAsJson } from '../../src/base/http/page.js';
+import { firstAsJson } from '../../src/base/json.js';
 
 t.test('a page has as many as fit, and at least one', async (t) => {
   const made: string[] = [];

@@ -1,7 +1,12 @@
 /** The places of the servers fit into the files that the process may open. */
 import t from 'tap';
-import { placesIn, SMTP_CONNECTIONS_MAX } from '../../src/base/http/places.js';
-import { CONNECTIONS_MAX, CONNECTIONS_OPEN_MAX, CONNECTIONS_WAITING_MAX } from '../../src/base/limits.js';
+import { CONNECTIONS_MAX } from '../../src/base/http/connection.js';
+import {
+  CONNECTIONS_OPEN_MAX,
+  CONNECTIONS_WAITING_MAX,
+  placesIn,
+  SMTP_CONNECTIONS_MAX,
+} from '../../src/base/http/connections.js';
 
 t.test(
   'all connections at once, each with its file, fit into any number of descriptors from 6 on',

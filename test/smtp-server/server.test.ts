@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { test } from 'tap';
 import { FieldpostError, LOOP_POINTER } from '../../src/base/errors.js';
-import { SMTP_CONNECTIONS_MAX } from '../../src/base/http/places.js';
+import { SMTP_CONNECTIONS_MAX } from '../../src/base/http/connections.js';
 import { SMTP_COMMANDS_MAX } from '../../src/mail/smtp-server/session.js';
 import { SMTP_LINES_A_TURN, SMTP_UNREAD_BYTES_MAX, Wire } from '../../src/mail/smtp-server/wire.js';
 import { FakeClock, settled, withoutPauses } from '../support/clock.js';

@@ -4,7 +4,7 @@
 import { isJsonObject } from '../json.js';
 import { RETRY_AFTER_MS_MAX, SECOND_MS } from '../limits.js';
 
-/** The statuses by which a server refuses a message permanently (cloud.md). */
+/** The statuses by which a server refuses a message permanently. */
 export const REFUSALS: readonly number[] = [400, 413, 415, 422];
 /** The pattern of a strong ETag (RFC 9110 §8.8.3). */
 export const STRONG_ETAG = '"[\\x21\\x23-\\x7e\\x80-\\xff]*"';

@@ -1,11 +1,12 @@
 /**
- * Reads a JSON body, never more of it than its limit.
+ * Reads the body of a request: piece by piece, or as JSON, never more of it than its limit. It notices a body that stalls
+ * or breaks off, and gathers chunks that are very small.
  */
 import { isUtf8 } from 'node:buffer';
+import { IncomingMessage } from 'node:http';
 import { FieldpostError } from '../errors.js';
 import { Octets } from '../octets.js';
 import type { Exchange } from './exchange.js';
-import { receiveBody } from './receive.js';
 
 /**
  * The parsed body, of at most `limitBytes`; `setting` names the setting of that limit, for the error. Throws
@@ -79,5 +80,99 @@ export function checkNotEncoded({ req }: Exchange): void {
   const { 'content-encoding': encoding } = req.headers;
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw new FieldpostError('unsupported-media-type', 'A body with a Content-Encoding is not understood');
+  }
+}
+
+/**
+ * Hands each chunk of the body to `take`. While the promise of `take` is pending, it reads nothing, and the idle limit
+ * does not count. Rejects, and reads no more, with what `take` throws, malformed-request (cut short) or timeout.
+ */
+export function receiveBody(
+  exchange: Exchange,
+  take: (chunk: Buffer) => Promise<void> | void,
+): Promise<void> {
+  const { req, res, connection, connections } = exchange;
+  if (exchange.bodyDone) return Promise.resolve();
+  // It may have broken off before the handler reads it.
+  if (req.destroyed || connection.broken !== null) return Promise.reject(connection.broken ?? cutShort());
+  if (exchange.awaitsContinue) res.writeContinue();
+
+  return new Promise((resolve, reject) => {
+    const fail = (error: unknown) => {
+      connections.received(connection, req);
+      req.removeAllListeners('data').on('data', (chunk: Buffer) => connections.memory.streamed(chunk.length));
+      req.resume();
+      reject(error);
+    };
+    const receiving = connections.receive(connection, req, fail);
+    let taking: Promise<void> | void;
+    req.on('data', (chunk: Buffer) => {
+      try {
+        taking = take(chunk);
+        if (taking === undefined) return receiving.came(chunk.length);
+        receiving.isOurTurn = true;
+        req.pause();
+        const goOn = () => {
+          receiving.isOurTurn = false;
+          receiving.came(chunk.length);
+          req.resume();
+        };
+        taking.then(goOn, fail);
+      } catch (error) {
+        fail(error);
+      }
+    });
+    req.on('end', () => {
+      connections.received(connection, req);
+      exchange.bodyDone = true;
+      // A paused request ends all the same after its last chunk.
+      resolve(taking);
+    });
+    req.on('close', () => {
+      connections.received(connection, req);
+      if (!exchange.bodyDone) reject(cutShort());
+    });
+  });
+}
+
+/** The body ended before its announced end. */
+export function cutShort(): FieldpostError {
+  return new FieldpostError('malformed-request', 'The body was cut short', { hint: 'nothing was queued' });
+}
+
+/** A chunk of this size is worth a Buffer of its own. */
+const LARGE_BYTES = 1024;
+
+/**
+ * A request of a server: its readers get small chunks that came together as one. Node keeps what nobody has read yet as one
+ * Buffer for each chunk, of some 300 bytes: 64 connections with chunks of one octet would fill the memory.
+ */
+export class IncomingRequest extends IncomingMessage {
+  readonly #small = new Octets();
+  #isDue = false;
+
+  /** The parser calls it with each chunk, and with null at the end. False: it should read no more for now. */
+  override push(chunk: Buffer | null): boolean {
+    if (chunk !== null && chunk.length < LARGE_BYTES) {
+      this.#small.push(chunk);
+      if (!this.#isDue) queueMicrotask(() => this.#handOver());
+      this.#isDue = true;
+      return this.readableLength + this.#small.length < this.readableHighWaterMark;
+    }
+    this.#flush();
+    return super.push(chunk);
+  }
+
+  /** Now, or once a reader goes on. Before the first one begins, the parser lets this run after each chunk. */
+  #handOver(): void {
+    if (this.readableFlowing !== true) this.once('resume', () => this.#handOver());
+    else {
+      this.#isDue = false;
+      this.#flush();
+    }
+  }
+
+  #flush(): void {
+    if (this.#small.length > 0) super.push(this.#small.take());
   }
 }

@@ -5,17 +5,93 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { FieldpostError } from '../errors.js';
-import { DROPPED_BYTES_MIN, NEW_CONNECTION_MS, PLACE_CHECK_MS, PLACE_WAIT_MS, SECOND_MS } from '../limits.js';
+import { FieldpostError } from '../errors.js';
+import { HTTP_MEMORY_SHARE, KIB, MIB, SECOND_MS } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
-import { BodyWatch, type Receiving } from './body-watch.js';
-import { type Connection, type Door, discard, linger, newConnection, silentSinceMs } from './connection.js';
-import type { HttpMemory } from './http-memory.js';
-import { LongPolls } from './long-polls.js';
-import type { Places } from './places.js';
+import {
+  BodyWatch,
+  CONNECTIONS_MAX,
+  Connection,
+  type Door,
+  discard,
+  LongPolls,
+  linger,
+  type Receiving,
+} from './connection.js';
 import { rawProblem } from './problem.js';
-import { allTaken, answersLeft, bodiesTooLarge, gaveWay, stoppingNow } from './refusals.js';
+
+/** Further connections that wait, unread, until one of the served ones ends. */
+export const CONNECTIONS_WAITING_MAX = 192;
+/** All connections that are open at once, including those that are being refused. */
+export const CONNECTIONS_OPEN_MAX = 512;
+/** Sessions of the SMTP server, which uses descriptors beside the connections of the HTTP servers. */
+export const SMTP_CONNECTIONS_MAX = 32;
+/** A connection waits for its place at most this long. */
+export const PLACE_WAIT_MS = 5 * SECOND_MS;
+/** While connections wait, silent ones are looked for at this interval. */
+const PLACE_CHECK_MS = SECOND_MS / 4;
+/** A stop waits at most this long for the first request of a new connection. */
+export const NEW_CONNECTION_MS = SECOND_MS;
+/** All bodies and texts of forms that are in memory at the same time. */
+export const BODIES_BYTES_MAX = 16 * MIB;
+/** All answers that clients have not read yet. A small one does not count. */
+export const ANSWERS_BYTES_MAX = 4 * MIB;
+/** The garbage collector hears of a request that kept this much, once that is no longer used (system/memory.ts). */
+const DROPPED_BYTES_MIN = 64 * KIB;
+
+/** Connections that may be open at a time. */
+export interface Places {
+  /** Over HTTP: with a request under way, or idle. */
+  readonly served: number;
+  /** Further ones that wait, unread, until one of those ends. */
+  readonly waiting: number;
+  /** All over HTTP, with those that are being refused. */
+  readonly open: number;
+  /** Sessions over SMTP. */
+  readonly sessions: number;
+}
+
+/** The places of each server where the process may open `descriptors` more files. */
+export function placesIn(descriptors = Number.POSITIVE_INFINITY): Places {
+  const share = Math.max(1, Math.floor(descriptors / 6));
+  const served = Math.min(CONNECTIONS_MAX, share);
+  const waiting = Math.min(CONNECTIONS_WAITING_MAX, share);
+  const sessions = Math.min(SMTP_CONNECTIONS_MAX, share);
+  // A form and a mail over SMTP each need a file beside their connection.
+  const left = Math.max(served + waiting + 1, descriptors - served - 2 * sessions);
+  return { served, waiting, open: Math.min(CONNECTIONS_OPEN_MAX, left), sessions };
+}
+
+/** Told of buffers that are no longer used, so that a garbage collection can free them in time. */
+export interface MemoryListeners {
+  /** Called with the number of bytes that were passed on, or discarded on arrival. */
+  readonly streamed?: ((bytes: number) => void) | undefined;
+  /** Called with the number of bytes of bodies and answers that were kept for a while. */
+  readonly dropped?: ((bytes: number) => void) | undefined;
+}
+
+/** Limits for all bodies, and for all unread answers, in memory at the same time; and the listeners. */
+export interface HttpMemory {
+  readonly bodiesBytes: number;
+  readonly answersBytes: number;
+  readonly streamed: (bytes: number) => void;
+  readonly dropped: (bytes: number) => void;
+}
+
+/** The limits by the memory of the process: together no more than HTTP_MEMORY_SHARE of it. */
+export function httpMemory(
+  limitBytes: number,
+  { streamed = () => undefined, dropped = () => undefined }: MemoryListeners,
+): HttpMemory {
+  const shareBytes = Math.floor(limitBytes * HTTP_MEMORY_SHARE);
+  return {
+    bodiesBytes: Math.min(BODIES_BYTES_MAX, shareBytes * 0.75),
+    answersBytes: Math.min(ANSWERS_BYTES_MAX, shareBytes * 0.25),
+    streamed,
+    dropped,
+  };
+}
 
 /** All client connections of a service. */
 export class Connections {
@@ -43,8 +119,7 @@ export class Connections {
 
   /** Gives a new connection a place, or lets it wait for one, unread; refuses it if too many wait already. */
   add(socket: Socket, kind: Door): void {
-    const connection = newConnection(socket, kind, this.#clock.bootMs());
-    connection.isNew = !this.stopping;
+    const connection = new Connection(socket, kind, !this.stopping, this.#clock.bootMs());
     this.#all.set(socket, connection);
     socket.once('close', () => {
       this.#all.delete(socket);
@@ -104,7 +179,7 @@ export class Connections {
       for (const { keptBytes } of this.#all.values()) sum += keptBytes;
       if (sum <= this.memory.bodiesBytes) break;
       if (!this.#dropSilent(({ keptBytes, receiving }) => keptBytes > 0 && receiving !== null))
-        throw bodiesTooLarge(this.memory.bodiesBytes);
+        throw tooMuchAtOnce(this.memory.bodiesBytes);
     }
     connection.keptBytes += bytes;
   }
@@ -272,7 +347,7 @@ export class Connections {
     let longestMs = this.#clock.bootMs() - SECOND_MS + 1;
     for (const connection of this.#all.values()) {
       if (connection.isWaiting || connection.closing || !mayGo(connection)) continue;
-      const sinceMs = silentSinceMs(connection);
+      const sinceMs = connection.silentSinceMs;
       if (sinceMs === null || sinceMs >= longestMs) continue;
       longest = connection;
       longestMs = sinceMs;
@@ -303,4 +378,34 @@ export class Connections {
       this.end(connection, rawProblem(gaveWay()));
     } else socket.destroy();
   }
+}
+
+function allTaken(): FieldpostError {
+  return new FieldpostError('busy', 'All connections are in use', {
+    hint: 'close those that are not needed, or try again',
+  });
+}
+
+function tooMuchAtOnce(maxBytes: number): FieldpostError {
+  return new FieldpostError('busy', `The bodies of all requests together exceed ${maxBytes} bytes`, {
+    hint: 'nothing was queued; send it again in a moment',
+  });
+}
+
+function answersLeft(): FieldpostError {
+  return new FieldpostError('busy', 'Answers that clients have not read fill the memory', {
+    hint: 'read the answers, or try again',
+  });
+}
+
+/** A silent connection gives its place to another client. */
+function gaveWay(): FieldpostError {
+  return new FieldpostError('timeout', 'All connections are in use, and this one has been silent longest', {
+    hint: 'nothing was queued; send it again',
+  });
+}
+
+/** The refusal of what comes during the stop. */
+export function stoppingNow(): FieldpostError {
+  return new FieldpostError('stopping', 'The daemon is stopping', { hint: 'try again when it runs again' });
 }

@@ -2,12 +2,13 @@
  * One request and its answer: the parts of the request target, and the ways to answer.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { FieldpostError } from '../errors.js';
-import { ANSWER_COUNTED_BYTES } from '../limits.js';
+import { KIB } from '../limits.js';
 import type { Connection } from './connection.js';
 import type { Connections } from './connections.js';
 import { type Problem, problemOf } from './problem.js';
 
+/** A smaller answer does not count among those that clients have not read. */
+const ANSWER_COUNTED_BYTES = 16 * KIB;
 /** Bytes of garbage for each byte of a large answer: one for its objects, two for its JSON as a string of two-byte units. */
 const TEXT_COPIES = 3;
 
@@ -144,16 +145,4 @@ function splitTarget(target: string): { authority?: string; path: string; query:
   const parts =
     mark < 0 ? { path: rest, query: '' } : { path: rest.slice(0, mark), query: rest.slice(mark + 1) };
   return authority === undefined ? parts : { authority, ...parts };
-}
-
-/** Throws malformed-request if the percent-encoding of a path or query is broken or not UTF-8. */
-export function checkPercent(encoded: string): void {
-  try {
-    decodeURIComponent(encoded);
-  } catch {
-    throw new FieldpostError(
-      'malformed-request',
-      'The path or query has a % that is not a valid percent-encoding of UTF-8',
-    );
-  }
 }

@@ -5,28 +5,22 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { busyOf, FieldpostError, systemCodeOf } from '../errors.js';
-import {
-  HEADER_SECTION_BYTES_MAX,
-  HEADERS_TIMEOUT_MS,
-  KEEP_ALIVE_MS,
-  PIPELINED_MAX,
-  REQUEST_TIMEOUT_MS,
-  SECOND_MS,
-} from '../limits.js';
+import { HEADER_SECTION_BYTES_MAX, HEADERS_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SECOND_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { cut } from '../text.js';
+import { WrongTokens } from './access.js';
+import { cutShort, IncomingRequest } from './body.js';
 import { type Door, discard } from './connection.js';
-import { Connections } from './connections.js';
+import { Connections, httpMemory, type MemoryListeners, placesIn, stoppingNow } from './connections.js';
 import { Exchange } from './exchange.js';
-import { httpMemory, type MemoryListeners } from './http-memory.js';
-import { IncomingRequest } from './incoming.js';
-import { placesIn } from './places.js';
 import { type AnsweredCode, isAnswered, rawProblem } from './problem.js';
-import { clientProblem, noProxy, stoppingNow, tooManyAtOnce } from './refusals.js';
-import { createRouter, type Routed } from './routing.js';
-import { WrongTokens } from './wrong-tokens.js';
+import { checkPercent } from './query.js';
 
+/** Pipelined requests of one connection; one more ends it. */
+const PIPELINED_MAX = 16;
+/** A connection without a request is kept for this long. */
+export const KEEP_ALIVE_MS = 60 * SECOND_MS;
 /** Requests that the daemon discards on a closing connection before it destroys the socket. */
 const IGNORED_MAX = 64;
 
@@ -46,6 +40,16 @@ const PATIENCE: Patience = {
   requestMs: REQUEST_TIMEOUT_MS,
   checkMs: 2 * SECOND_MS,
 };
+
+/** The methods that routes have; HEAD goes with GET. */
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+
+/** One row of a table of routes. */
+export interface Routed {
+  readonly method: Method;
+  /** An `{id}` stands for one segment. */
+  readonly path: string;
+}
 
 /** An HTTP service. */
 export interface Http {
@@ -152,6 +156,48 @@ function notAllowed({ req, res }: Exchange, methods: readonly string[]): Fieldpo
   return new FieldpostError('method-not-allowed', `${req.method} is not possible here, only ${allowed}`);
 }
 
+/** The routes of one path, and the id in it. */
+interface RoutedPath<Route extends Routed> {
+  readonly methods: ReadonlyMap<string, Route>;
+  readonly id: string;
+}
+
+/** A function from a path, as the client sent it, to its routes; null if there are none. It throws malformed-request. */
+function createRouter<Route extends Routed>(
+  routes: readonly Route[],
+): (path: string) => RoutedPath<Route> | null {
+  const fixed = new Map<string, Map<string, Route>>();
+  const patterns = new Map<string, { regex: RegExp; methods: Map<string, Route> }>();
+  for (const route of routes) {
+    const methods = fixed.get(route.path) ?? patterns.get(route.path)?.methods ?? new Map<string, Route>();
+    methods.set(route.method, route);
+    if (!route.path.includes('{id}')) fixed.set(route.path, methods);
+    else {
+      const regex = new RegExp(`^${route.path.replaceAll('{id}', '([^/]+)')}$`);
+      patterns.set(route.path, { regex, methods });
+    }
+  }
+  return (sentPath) => {
+    const path = sentPath.includes('%') ? decodePath(sentPath) : sentPath;
+    const methods = fixed.get(path);
+    if (methods !== undefined) return { methods, id: '' };
+    for (const pattern of patterns.values()) {
+      const match = pattern.regex.exec(path);
+      if (match !== null) return { methods: pattern.methods, id: match[1] ?? '' };
+    }
+    return null;
+  };
+}
+
+/** RFC 3986 §6.2.2.2, but a `%2F` stays what it is: it separates nothing. */
+function decodePath(path: string): string {
+  checkPercent(path);
+  return path
+    .split('/')
+    .map((segment) => decodeURIComponent(segment).replaceAll('/', '%2F'))
+    .join('/');
+}
+
 function makeServer(
   kind: Door,
   connections: Connections,
@@ -220,4 +266,34 @@ function endBroken(connections: Connections, error: Error, socket: Socket): void
     else if (latest !== null && !latest.complete) connection.broken = problem;
     else connections.end(connection, rawProblem(problem));
   }
+}
+
+/** node:http cannot read a request; by Node's code. */
+function clientProblem(code: string, error: Error): FieldpostError {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return new FieldpostError(
+        'headers-too-large',
+        `The headers are larger than ${HEADER_SECTION_BYTES_MAX} bytes`,
+      );
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new FieldpostError('timeout', 'The request did not come whole in time', {
+        hint: 'nothing was queued',
+      });
+    case 'HPE_INVALID_EOF_STATE':
+      return cutShort();
+    default:
+      return new FieldpostError('malformed-request', `This is not HTTP: ${error.message}`);
+  }
+}
+
+/** The answer to CONNECT. */
+function noProxy(): FieldpostError {
+  return new FieldpostError('method-not-allowed', 'This server is not a proxy');
+}
+
+function tooManyAtOnce(): FieldpostError {
+  return new FieldpostError('busy', `More than ${PIPELINED_MAX} requests at once on one connection`, {
+    hint: 'wait for answers before sending more',
+  });
 }

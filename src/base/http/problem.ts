@@ -1,5 +1,5 @@
 /**
- * Errors as `application/problem+json` (RFC 9457, local-api §4): the one table from code to status.
+ * Errors as `application/problem+json` (RFC 9457): the one table from code to status.
  */
 import { STATUS_CODES } from 'node:http';
 import { type ErrorCode, FieldpostError } from '../errors.js';

@@ -1,5 +1,5 @@
 /**
- * Query parameters: switches and whole numbers.
+ * Query parameters: switches, whole numbers, and their percent-encoding.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 
@@ -30,4 +30,16 @@ export function wholeNumberIn(
 /** The error for parameters that are not right. */
 export function invalidQuery(faults: readonly Fault[]): FieldpostError {
   return new FieldpostError('invalid', 'The query is not right; see errors', { faults });
+}
+
+/** Throws malformed-request if the percent-encoding of a path or query is broken or not UTF-8. */
+export function checkPercent(encoded: string): void {
+  try {
+    decodeURIComponent(encoded);
+  } catch {
+    throw new FieldpostError(
+      'malformed-request',
+      'The path or query has a % that is not a valid percent-encoding of UTF-8',
+    );
+  }
 }

@@ -2,9 +2,8 @@
  * Which callers may make which call (local-api §6).
  */
 import { FieldpostError } from '../../base/errors.js';
-import { bearerOf, digest, isOneOf } from '../../base/http/bearer.js';
+import { bearerOf, createLocalCheck, digest, isOneOf } from '../../base/http/access.js';
 import type { Exchange } from '../../base/http/exchange.js';
-import { createLocalCheck } from '../../base/http/local.js';
 import type { ApiContext } from './context.js';
 
 /** The callers of a route: everybody, senders and operators, or operators alone. */

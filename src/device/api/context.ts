@@ -2,10 +2,11 @@
  * The functions and settings that the composition root gives the api. The api knows the other modules only by these
  * functions.
  */
+
 import type { Socket } from 'node:net';
 import type { Config } from '../../base/config/settings.js';
+import type { MemoryListeners } from '../../base/http/connections.js';
 import type { Patience } from '../../base/http/http.js';
-import type { MemoryListeners } from '../../base/http/http-memory.js';
 import type { RefusedTotals } from '../../base/http/problem.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';

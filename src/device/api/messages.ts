@@ -1,11 +1,12 @@
 /**
  * The calls of local-api §1 except the POST of messages: the outcome of messages, and control of the queue.
  */
+
 import { type Fault, FieldpostError } from '../../base/errors.js';
-import { checkPercent, type Exchange } from '../../base/http/exchange.js';
-import { firstAsJson } from '../../base/http/page.js';
-import { flagIn, invalidQuery, wholeNumberIn } from '../../base/http/query.js';
+import type { Exchange } from '../../base/http/exchange.js';
+import { checkPercent, flagIn, invalidQuery, wholeNumberIn } from '../../base/http/query.js';
 import { isoOf } from '../../base/instant.js';
+import { firstAsJson } from '../../base/json.js';
 import {
   LIST_LIMIT_DEFAULT,
   LIST_LIMIT_MAX,

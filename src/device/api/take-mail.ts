@@ -1,11 +1,12 @@
 /**
  * Accepts a ready-made mail (`message/rfc822`): its envelope stands in the query. Loaded with the first one.
  */
+
 import { createHash, type Hash } from 'node:crypto';
 import { type Fault, FieldpostError } from '../../base/errors.js';
-import { checkNotEncoded } from '../../base/http/body.js';
-import { checkPercent, type Exchange } from '../../base/http/exchange.js';
-import { receiveBody } from '../../base/http/receive.js';
+import { checkNotEncoded, receiveBody } from '../../base/http/body.js';
+import type { Exchange } from '../../base/http/exchange.js';
+import { checkPercent } from '../../base/http/query.js';
 import { cut, visible } from '../../base/text.js';
 import { parseAddress } from '../../mail/message/address.js';
 import { parseMailboxes } from '../../mail/message/mailbox.js';

@@ -1,8 +1,9 @@
 /**
  * AUTH PLAIN and LOGIN (RFC 4954, RFC 4616): any user name, and a token of the local API as the password.
  */
+
 import { Buffer, isUtf8 } from 'node:buffer';
-import { digest, isOneOf } from '../../base/http/bearer.js';
+import { digest, isOneOf } from '../../base/http/access.js';
 
 /** `cancelled` and `malformed`: the client's mistake, which tells nothing of the password. */
 type LoginResult = 'good' | 'good-to-send' | 'wrong' | 'cancelled' | 'malformed' | 'unknown' | 'closed';

@@ -11,7 +11,7 @@
  */
 import type { Socket } from 'node:net';
 import { type ErrorCode, FieldpostError, wordsOf } from '../../base/errors.js';
-import type { WrongTokens } from '../../base/http/wrong-tokens.js';
+import type { WrongTokens } from '../../base/http/access.js';
 import { MIB, SECOND_MS } from '../../base/limits.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';

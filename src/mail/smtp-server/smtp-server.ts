@@ -2,10 +2,9 @@
  * The SMTP server: takes mails from programs of this device, and from other devices.
  */
 import { createServer, type Server, type Socket } from 'node:net';
-import { digest } from '../../base/http/bearer.js';
+import { digest, WrongTokens } from '../../base/http/access.js';
 import { discard, linger } from '../../base/http/connection.js';
-import { placesIn } from '../../base/http/places.js';
-import { WrongTokens } from '../../base/http/wrong-tokens.js';
+import { placesIn } from '../../base/http/connections.js';
 import { SECOND_MS } from '../../base/limits.js';
 import { GOODBYE } from './replies.js';
 import { type SmtpParts, SmtpSession } from './session.js';
