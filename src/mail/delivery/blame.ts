@@ -10,7 +10,6 @@
  *
  * Where three messages in a row are refused, the peer refuses.
  */
-
 import type { Config } from '../../base/config/settings.js';
 import { assert, FieldpostError, wordsOf } from '../../base/errors.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../base/limits.js';
@@ -93,7 +92,9 @@ export class Blame {
   }
 
   #proofsOf(peer: Peer): Proofs {
-    const proofs = this.#proofs.get(peer) ?? new Proofs(this.#clock);
+    const known = this.#proofs.get(peer);
+    if (known !== undefined) return known;
+    const proofs = new Proofs(this.#clock);
     this.#proofs.set(peer, proofs);
     return proofs;
   }

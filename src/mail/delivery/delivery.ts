@@ -169,13 +169,8 @@ export class Delivery {
 
   #openRelays(): SmtpTransport {
     const { config, clock, connect, hostname } = this.#options;
-    const session = {
-      password: config.relayPassword,
-      ca: config.relayCa,
-      timeoutMs: config.smtpTimeoutMs,
-      clock,
-      connect,
-    };
+    const { relayPassword: password, relayCa: ca, smtpTimeoutMs: timeoutMs } = config;
+    const session = { password, ca, timeoutMs, clock, connect };
     return new SmtpTransport({
       ...this.#options,
       sender: this.#sender,

@@ -2,16 +2,15 @@
  * The state of one peer, a relay or the cloud, and when it may be tried again. Its failures are counted here, and charged
  * to no message. And the choice among several peers.
  *
- * | state    | means                                                                  | ends with           |
- * |----------|------------------------------------------------------------------------|---------------------|
- * | unknown  | not tried yet                                                          | good failed refused |
- * | ok       | it takes messages                                                      | failed refused      |
- * | failing  | it cannot be reached, or has trouble of its own                        | good refused        |
- * | refusing | it refuses this device or its account, such as for a quota             | good failed         |
+ * | state    | means                                                      | ends with                       |
+ * |----------|------------------------------------------------------------|---------------------------------|
+ * | unknown  | not tried yet                                              | good(), failed() or refused()   |
+ * | ok       | it takes messages                                          | failed() or refused()           |
+ * | failing  | it cannot be reached, or has trouble of its own            | good() or refused()             |
+ * | refusing | it refuses this device or its account, such as for a quota | good() or failed()              |
  *
  * In any state but `ok` it gets one attempt at a time: the probe.
  */
-
 import { HOUR_MS, SECOND_MS } from '../../base/limits.js';
 import { Backoff, type BackoffOptions } from '../../base/retry/backoff.js';
 import { span } from '../../base/sizes.js';

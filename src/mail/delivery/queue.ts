@@ -2,12 +2,12 @@
  * The delivery loop of one transport: takes messages from the store and sends them, at its own pace. A nudge, its alarm or
  * a line that becomes free wakes it; in between it does nothing.
  *
- * | mode     | what it does                                                       | goes on to                  |
- * |----------|--------------------------------------------------------------------|-----------------------------|
- * | idle     | nothing yet                                                        | running, by start()         |
- * | running  | `#pump` begins all that can begin now, on as many lines as it needs | stopping, by stop()         |
- * | stopping | begins nothing; what is being sent may end within STOP_SENDING_MS  | closed                      |
- * | closed   | the lines are closed: a failed send is not the fault of the peer   |                             |
+ * | mode     | what it does                                                        | goes on to          |
+ * |----------|---------------------------------------------------------------------|---------------------|
+ * | idle     | nothing yet                                                         | running, by start() |
+ * | running  | `#pump` begins all that can begin now, and waits for nothing        | stopping, by stop() |
+ * | stopping | begins nothing; what is being sent may end within STOP_SENDING_MS   | closed              |
+ * | closed   | closes the lines: a send that fails now is not the peer's fault     |                     |
  *
  * `#run` sends over one line as long as messages are ready, and pumps again. So a message that is accepted while an attempt
  * ends is not missed.

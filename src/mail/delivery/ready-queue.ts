@@ -3,7 +3,6 @@
  * equal priority the oldest comes first, new and deferred ones in turn. A requeued message comes last; after an outage it
  * takes its old place.
  */
-
 import type { Stamp } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Message } from '../message/message.js';

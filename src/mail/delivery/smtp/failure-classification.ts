@@ -53,7 +53,7 @@ const TABLE: readonly (readonly [
     ({ smtpUtf8, code, enhanced }) => smtpUtf8 && (code === 553 || enhanced === NON_ASCII_ADDRESS),
     FAILED,
   ],
-  // The words, or an enhanced code that says as much.
+  // What its words speak of, or its enhanced code: a 552 5.3.4 speaks of the content.
   ['any', ({ subject }) => subject === 'mailbox', MESSAGE],
   ['any', (said) => isOfMessage(said) && isClass(said, 5), FAILED],
   ['any', isOfMessage, MESSAGE],

@@ -2,12 +2,12 @@
  * A session with one relay, over which many messages may be sent. Builds the commands and reads the replies; the conversation
  * (conversation.ts) carries them.
  *
- * | mode      | means                                                                     | goes on to       |
- * |-----------|---------------------------------------------------------------------------|------------------|
- * | opening   | connect, TLS, greeting, EHLO, STARTTLS, AUTH                              | ready            |
- * | ready     | a mail may begin, or is under way                                         | halfway announced |
- * | halfway   | the relay refused a mail before its content: RSET goes before the next MAIL | ready            |
- * | announced | MAIL, RCPT and DATA of the next mail went out with the last final dot     | ready            |
+ * | mode      | means                                                                       | goes on to        |
+ * |-----------|-----------------------------------------------------------------------------|-------------------|
+ * | opening   | connect, TLS, greeting, EHLO, STARTTLS, AUTH                                | ready             |
+ * | ready     | a mail may begin, or is under way                                           | halfway announced |
+ * | halfway   | the relay refused a mail before its content: RSET goes before the next MAIL | ready             |
+ * | announced | MAIL, RCPT and DATA of the next mail went out with the last final dot       | ready             |
  *
  * In each of them the conversation may end, for good: then the session is not usable any more.
  */

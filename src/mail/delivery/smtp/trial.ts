@@ -45,16 +45,18 @@ export async function tryRelay(relay: RelayConfig, options: TrialOptions): Promi
   };
   let session: Session | null = null;
   try {
+    const { relayPassword: password, relayCa: ca, smtpTimeoutMs: timeoutMs } = config;
     const own = {
       relay,
-      password: config.relayPassword,
-      ca: config.relayCa,
+      password,
+      ca,
+      timeoutMs,
+      clock,
+      connect,
+      watch,
       helo: heloNameOf(config, hostname()),
     };
-    const timeoutMs = config.smtpTimeoutMs;
-    session = await tokens.session(relay, (token) =>
-      openSession({ ...own, token, timeoutMs, clock, connect, watch }),
-    );
+    session = await tokens.session(relay, (token) => openSession({ ...own, token }));
     if (!isSecure) tell({ step: PHASES.tls.step, words: 'none: everything goes in clear text' });
     if (relay.user === null) tell({ step: PHASES.auth.step, words: 'none is configured' });
     return to === null ? null : await sendTests(session, to, options);
@@ -77,19 +79,13 @@ async function sendTests(session: Session, to: Address, options: TrialOptions): 
   const words = `Fieldpost ${version} on ${hostname()} has sent this mail for "fieldpost check --relay".\r\n`;
   for (const [index, name] of names.entries()) {
     const isCron = index > 0;
-    if (isCron)
-      tell({
-        step: 'mail of cron',
-        words: `${config.fromHeader === 'fix' ? 'with' : 'without'} a From that is fixed`,
-      });
+    const fixed = `${config.fromHeader === 'fix' ? 'with' : 'without'} a From that is fixed`;
+    if (isCron) tell({ step: 'mail of cron', words: fixed });
+    const subject = `Test mail from ${hostname()}${isCron ? ', as cron sends it' : ''}`;
     const { bytes } = render({
       from: { name, address: from },
       to: [{ name: '', address: to }],
-      content: {
-        subject: `Test mail from ${hostname()}${isCron ? ', as cron sends it' : ''}`,
-        plain: words,
-        html: '',
-      },
+      content: { subject, plain: words, html: '' },
       messageId: `check-${options.id}-${index}@${domainOf(withALabel(from))}`,
       dateMs: options.clock.trust() === 'wrong' ? null : options.clock.wallMs(),
       attachments: [],
