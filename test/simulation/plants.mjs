@@ -322,25 +322,29 @@ export const BOOK = {
   'written-late': {
     why: 'what a device says while the cloud writes is not written before the next look',
     cuts: [
-      ['src/cloud/watch.ts', 'await null;', ''],
-      ['src/cloud/watch.ts', "if (this.#unwritten === 'vital') this.#writeSoon();", ''],
+      ['src/cloud/files/watch.ts', 'await null;', ''],
+      [
+        'src/cloud/files/watch.ts',
+        "if (this.#unwritten === 'vital') this.#writeSoon();",
+        "if (this.#unwritten === 'vital') void 0;",
+      ],
     ],
   },
   'told-twice': {
     why: 'a cloud that restarts tells the same outage again',
-    cut: ['src/cloud/presence-file.ts', 'return { state, said,', "return { state: state && 'online', said,"],
+    cut: ['src/cloud/files/watch.ts', 'return { state, said,', "return { state: state && 'online', said,"],
   },
   'return-untold': {
     why: 'people are not told that a device is back that was stopped as planned',
     cut: [
-      'src/cloud/watch.ts',
+      'src/cloud/files/watch.ts',
       "else if (before.state === 'offline') {",
       "else if (before.state === 'offline' && before.said === 'running') {",
     ],
   },
   'late-undoes-moved': {
     why: 'a heartbeat that was held up on its way undoes the goodbye after it',
-    cut: ['src/cloud/watch.ts', 'if (presence.isOvertaken(before, nowMs, report.sent)) return;', ''],
+    cut: ['src/cloud/files/watch.ts', 'if (isOvertaken(before, nowMs, report.sent)) return;', ''],
   },
   'impatient-cloud': {
     why: 'a device that comes seldom is said to be offline between two heartbeats',
