@@ -3,7 +3,7 @@
  * set, and says when the service is gone.
  */
 import { span } from '../base/sizes.js';
-import { byId, say } from './dom.js';
+import { byId } from './dom.js';
 import { clockTime, type FieldFault } from './words.js';
 
 const REFRESH_MS = 2000;
@@ -98,7 +98,7 @@ export function keepFresh(
     }
   }
 
-  const tell = (words: string) => say('told', words);
+  const tell = (words: string) => byId('told').replaceChildren(words);
   setInterval(() => void refresh(), everyMs);
   document.addEventListener('visibilitychange', () => void refresh());
   if (needsToken) asked.open('');
