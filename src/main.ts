@@ -10,13 +10,20 @@ import { parseConfig } from './base/config/config.js';
 import type { Environment, ListenConfig } from './base/config/types.js';
 import { EXIT } from './base/errors.js';
 import { pause } from './base/system/clock.js';
-import { fileSystemBytes, listNames, readText, statOf, stdinKind, systemDisk } from './base/system/disk.js';
+import {
+  fileSystemBytes,
+  listNames,
+  openScratch,
+  readText,
+  statOf,
+  stdinKind,
+  systemDisk,
+  writeNew,
+} from './base/system/disk.js';
 import { machineNow } from './base/system/machine.js';
-import { writeNew } from './base/system/new-file.js';
 import { listenerUids } from './base/system/peer.js';
 import { type Process, runProcess } from './base/system/process.js';
 import { outputOf } from './base/system/program.js';
-import { openScratch } from './base/system/scratch.js';
 import { runCommand } from './cli/cli.js';
 import { DEVICE_PROGRAM, wordsOfCall } from './cli/device.js';
 import { STATE_DIRECTORY } from './cli/environment.js';

@@ -1,5 +1,5 @@
 /**
- * Every maximum, interval and timeout that is not a setting, with its unit in its name.
+ * Units, and the limits that several files share; any other stands in the file that uses it.
  */
 
 export const KIB = 1024;
@@ -10,7 +10,7 @@ export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
 export const YEAR_MS = 365.25 * DAY_MS;
 
-// The local API (local-api §5).
+// The local API.
 export const FORM_FIELD_BYTES_MAX = 256 * KIB;
 export const FILE_NAME_CHARS_MAX = 255;
 export const SUBJECT_CHARS_MAX = 998;
@@ -42,22 +42,14 @@ export const LIST_LIMIT_DEFAULT = 100;
 export const LIST_LIMIT_MAX = 1000;
 /** The entries of one page of a list; a first entry may be longer. The whole page takes 1 MiB. */
 export const PAGE_BYTES_MAX = MIB - KIB;
-/** Retry-After when the queue, the disk or a device's hour is full. */
-export const RETRY_AFTER_FULL_MS = 60 * SECOND_MS;
 
 // Memory.
-/** Without a control group, the memory limit is this, or half of the machine's memory if that is less. */
-export const MEMORY_LIMIT_BYTES_MAX = 1024 * MIB;
-/** The part of the limit that an idle daemon takes: Node.js, V8, code, buffers. */
-export const IDLE_MEMORY_BYTES = 36 * MIB;
 /** The part of the limit for requests and answers: 16 MiB of 128. */
 export const HTTP_MEMORY_SHARE = 1 / 8;
-/** Memory that the store takes for each byte it keeps there: V8's dead objects, and the snapshots that a start reads. */
-export const STORE_MEMORY_FACTOR = 2.5;
 /** A file counts in blocks of this size, plus one block for its inode and name. */
 export const BLOCK_BYTES = 4 * KIB;
 
-// The address book (local-api §2, cloud.md).
+// The address book.
 export const DESTINATION_NAME_CHARS_MAX = 200;
 /** Levels of nesting in the cloud's document. */
 export const DOCUMENT_DEPTH_MAX = 32;
@@ -80,42 +72,10 @@ export const STORAGE_RETRY_MS = 30 * SECOND_MS;
 /** A relay's reply is cut to this many characters. */
 export const REPLY_CHARS_MAX = 500;
 
-// Delivery (delivery.md).
-/** A name with several addresses: the pause before the next one is tried in parallel (RFC 8305). */
-export const ADDRESS_STAGGER_MS = 500;
-/** A back-off starts anew after its peer has been good for this long. */
-export const PEER_GOOD_MS = MINUTE_MS;
-
-// The cloud link (cloud.md).
+// The cloud link.
 export const CLOUD_CALL_TIMEOUT_MS = 30 * SECOND_MS;
-/** The longest pauses that a cloud may ask for. */
-export const RETRY_AFTER_MS_MAX = HOUR_MS;
 export const CLOUD_DOCUMENT_BYTES_MAX = MIB;
 export const CLOUD_ANSWER_BYTES_MAX = 64 * KIB;
-/** An idle connection to the cloud is kept for more than one heartbeat, and less than most NATs keep it. */
-export const CLOUD_IDLE_MS = 45 * SECOND_MS;
 
-/** After this silence the kernel probes a watch's connection. */
-export const ETCD_PROBE_MS = 10 * SECOND_MS;
-
-/** A stop waits at most this long for requests under way, and for the first request of a new connection. */
+/** A stop waits at most this long for requests under way. */
 export const STOP_REQUESTS_MS = 10 * SECOND_MS;
-/** A notification to systemd is given up after this long. systemd-notify itself waits 5 s. */
-export const NOTIFY_TIMEOUT_MS = 10 * SECOND_MS;
-/** The status line changes at most this often, because each change costs a child process. */
-export const STATUS_EVERY_MS = 5 * SECOND_MS;
-export const STATUS_CHARS_MAX = 500;
-
-// The clock (delivery.md): a wall clock is wrong before this moment, and more than PLAUSIBLE_YEARS after it.
-export const EARLIEST_WALL_MS = Date.UTC(2026, 10, 1);
-export const PLAUSIBLE_YEARS = 20;
-
-/** Network changes come in bursts: wait 2 s for the rest, then retry relays and cloud, at most every 10 s. */
-export const NETWORK_QUIET_MS = 2 * SECOND_MS;
-export const NETWORK_EVERY_MS = 10 * SECOND_MS;
-/** How often routes and links are compared while something is offline. */
-export const NETWORK_LOOK_MS = 5 * SECOND_MS;
-
-/** A start tries this long to listen on a port that another socket has, with this pause between two tries. */
-export const LISTEN_TRY_MS = 10 * SECOND_MS;
-export const LISTEN_AGAIN_MS = SECOND_MS / 4;

@@ -1,7 +1,12 @@
 /**
  * Times of recorded moments: their age, their wall time, and whether the wall clock can be trusted.
  */
-import { EARLIEST_WALL_MS, PLAUSIBLE_YEARS, SECOND_MS, YEAR_MS } from './limits.js';
+import { SECOND_MS, YEAR_MS } from './limits.js';
+
+/** A wall clock is wrong before this moment, */
+export const EARLIEST_WALL_MS = Date.UTC(2026, 10, 1);
+/** and more than this after it. */
+const PLAUSIBLE_YEARS = 20;
 
 /** A moment on the clock of a boot, which never leaps. The wall time follows from the Boot. */
 export interface Stamp {
@@ -11,7 +16,7 @@ export interface Stamp {
   readonly bootMs: number;
 }
 
-/** What is known of a boot: one correction of it corrects all its moments (stamp.ts). */
+/** What is known of a boot: one correction of it corrects all its moments. */
 export interface Boot {
   /** When it began, by the wall clock as last seen in that boot. */
   readonly startMs: number;

@@ -2,7 +2,6 @@
  * The table of all calls of the reference cloud. build/openapi/fieldpost-cloud.json describes them, and the tests hold each
  * answer against it: a new call is a new row here and a new operation there.
  */
-
 import type { Exchange } from '../base/http/exchange.js';
 import type { Routed } from '../base/http/http.js';
 import * as calls from './calls.js';

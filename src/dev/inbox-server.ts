@@ -1,7 +1,6 @@
 /**
  * The inbox of `fieldpost dev`: a page for browsers on this machine, and the calls that it uses.
  */
-
 import { FieldpostError } from '../base/errors.js';
 import { createLocalCheck } from '../base/http/access.js';
 import { sendTagged } from '../base/http/etag.js';

@@ -5,10 +5,9 @@
 import { senderOf } from '../base/config/names.js';
 import type { Config } from '../base/config/settings.js';
 import { assert, wordsOf } from '../base/errors.js';
-import type { Handed } from '../base/system/activation.js';
 import type { Connect } from '../base/system/connect.js';
 import type { openHttps } from '../base/system/https.js';
-import type { openListeners } from '../base/system/listen.js';
+import type { Handed, openListeners } from '../base/system/listen.js';
 import type { Log } from '../base/system/log.js';
 import { storeMemory } from '../base/system/memory.js';
 import type { peerUid } from '../base/system/peer.js';

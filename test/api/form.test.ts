@@ -1,5 +1,4 @@
 /** Forms (local-api §1): what is taken of them, every way in which one can be wrong, and every way in which one ends. */
-
 import { type Test, test } from 'tap';
 import type { ErrorCode } from '../../src/base/errors.js';
 import { BODIES_BYTES_MAX } from '../../src/base/http/connections.js';

@@ -1,5 +1,4 @@
 /** The HTTP of the local API (local-api §4, §5): limits, refusals, timeouts, odd clients, and the stop. */
-
 import { once } from 'node:events';
 import { type Test, test } from 'tap';
 import type { ErrorCode } from '../../src/base/errors.js';

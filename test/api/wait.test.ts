@@ -1,5 +1,4 @@
 /** `GET /api/internal/messages/{id}?wait=30`: when it is answered, and what it leaves to others. */
-
 import { test } from 'tap';
 import { CONNECTIONS_MAX, POLLS_MAX } from '../../src/base/http/connection.js';
 import { POLL_S_MAX, SECOND_MS } from '../../src/base/limits.js';

@@ -3,8 +3,14 @@ import t from 'tap';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { PRESENCE_WRITE_MS, Watch } from '../../src/cloud/files/watch.js';
 import { DIGEST_WINDOW_MS } from '../../src/cloud/fleet-store.js';
-import type { Said, Sent, Sighting } from '../../src/cloud/presence.js';
-import { CLOUD_GRACE_MS, type DeviceStatus, NO_STATUS } from '../../src/cloud/presence.js';
+import {
+  CLOUD_GRACE_MS,
+  type DeviceStatus,
+  NO_STATUS,
+  type Said,
+  type Sent,
+  type Sighting,
+} from '../../src/cloud/presence.js';
 import type { Happening } from '../../src/cloud/texts/texts.js';
 import { FakeClock } from '../support/clock.js';
 import { durable } from '../support/durable.js';

@@ -1,7 +1,7 @@
 /** The notifications to the service manager, and the status line. */
 import t from 'tap';
-import { MINUTE_MS, SECOND_MS, STATUS_EVERY_MS } from '../../src/base/limits.js';
-import { type Notifier, StateNotifier, watchdogMsOf } from '../../src/base/system/notify.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { type Notifier, STATUS_EVERY_MS, StateNotifier, watchdogMsOf } from '../../src/base/system/notify.js';
 import { statusLine } from '../../src/device/daemon.js';
 import { FakeClock } from '../support/clock.js';
 

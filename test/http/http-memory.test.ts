@@ -1,5 +1,4 @@
 /** What requests may take follows the memory of the service. */
-
 import t from 'tap';
 import { ANSWERS_BYTES_MAX, BODIES_BYTES_MAX, httpMemory } from '../../src/base/http/connections.js';
 import { MIB } from '../../src/base/limits.js';

@@ -1,5 +1,4 @@
 /** Small chunks of a body reach their reader together, whenever it begins to read. */
-
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import t from 'tap';

@@ -1,5 +1,4 @@
 /** Lists bounded by bytes. */
-
 import t from 'tap';
 import { firstAsJson } from '../../src/base/json.js';
 

@@ -1,5 +1,4 @@
 /** Events that somebody tokens: one line at once, then one an hour. */
-
 import t from 'tap';
 import { WrongTokens } from '../../src/base/http/access.js';
 import { HOUR_MS } from '../../src/base/limits.js';

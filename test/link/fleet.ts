@@ -4,7 +4,9 @@
  * for the first time, each asks for its destinations, too.
  */
 
-import { CLOUD_IDLE_MS, HOUR_MS, MINUTE_MS, NETWORK_QUIET_MS, SECOND_MS } from '../../src/base/limits.js';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { CLOUD_IDLE_MS } from '../../src/base/system/https.js';
+import { NETWORK_QUIET_MS } from '../../src/base/system/network-watch.js';
 import { HEARTBEAT_TIMEOUT_MS } from '../../src/device/link/client.js';
 import {
   commonMs,

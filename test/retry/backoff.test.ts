@@ -1,6 +1,6 @@
 import t from 'tap';
-import { MINUTE_MS, PEER_GOOD_MS, SECOND_MS } from '../../src/base/limits.js';
-import { Backoff, patienceMs, pauseMs, spread } from '../../src/base/retry/backoff.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { Backoff, PEER_GOOD_MS, patienceMs, pauseMs, spread } from '../../src/base/retry/backoff.js';
 import { FakeClock } from '../support/clock.js';
 
 const ALMOST_1 = 1 - Number.EPSILON;

@@ -1,5 +1,4 @@
 /** The SMTP server as its clients meet it: the dialogue, limits, time, and the stop. */
-
 import { connect, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { test } from 'tap';

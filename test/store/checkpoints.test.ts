@@ -7,8 +7,7 @@ import {
   COMPACT_BYTES_MIN,
   OVERDUE_FACTOR,
 } from '../../src/mail/store/checkpoints.js';
-import type { Store } from '../../src/mail/store/store.js';
-import { SWEEP_MS } from '../../src/mail/store/store.js';
+import { type Store, SWEEP_MS } from '../../src/mail/store/store.js';
 import { type FakeClock, settled } from '../support/clock.js';
 import { draftTo, octets } from '../support/drafts.js';
 import { comeAndGo, refuseEachSecondRecord } from '../support/failing-journal.js';

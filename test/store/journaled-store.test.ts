@@ -4,8 +4,7 @@ import { DAY_MS, MIB, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../src/base/lim
 import type { Address } from '../../src/mail/message/address.js';
 import type { Draft, Message } from '../../src/mail/message/message.js';
 import { OUTCOME_SYNC_COUNT } from '../../src/mail/store/journal.js';
-import type { Store } from '../../src/mail/store/store.js';
-import { IDEMPOTENCY_AGE_MS, SWEEP_MS } from '../../src/mail/store/store.js';
+import { IDEMPOTENCY_AGE_MS, type Store, SWEEP_MS } from '../../src/mail/store/store.js';
 import { FakeClock } from '../support/clock.js';
 import { post } from '../support/delivery.js';
 import { draftTo } from '../support/drafts.js';

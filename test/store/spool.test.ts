@@ -6,8 +6,7 @@ import { DAY_MS, HOUR_MS, MIB, STORAGE_RETRY_MS } from '../../src/base/limits.js
 import type { Attachment } from '../../src/mail/message/message.js';
 import { URGENT_SHARE } from '../../src/mail/store/quota.js';
 import { SPOOL_READ_BYTES } from '../../src/mail/store/spool.js';
-import type { Store } from '../../src/mail/store/store.js';
-import { SPOOL_WRITE_BYTES } from '../../src/mail/store/store.js';
+import { SPOOL_WRITE_BYTES, type Store } from '../../src/mail/store/store.js';
 import { settled } from '../support/clock.js';
 import { draftTo, octets, whole } from '../support/drafts.js';
 import type { Fault, FaultyDisk } from '../support/faulty-disk.js';

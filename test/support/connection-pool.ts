@@ -3,8 +3,12 @@
  * generator shares a machine with the servers that it measures.
  */
 import { connect, type Socket } from 'node:net';
-import { CLOUD_IDLE_MS } from '../../src/base/limits.js';
-import type { HttpAnswer, HttpRequest, SendRequest } from '../../src/base/system/https.js';
+import {
+  CLOUD_IDLE_MS,
+  type HttpAnswer,
+  type HttpRequest,
+  type SendRequest,
+} from '../../src/base/system/https.js';
 
 export interface PoolOptions {
   /** The most connections to one server. The others wait. */

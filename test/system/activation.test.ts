@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { type Test, test } from 'tap';
-import { handedOver } from '../../src/base/system/activation.js';
+import { handedOver } from '../../src/base/system/listen.js';
 import { isBuilt, MAIN } from '../support/daemon.js';
 import { socketPath } from '../support/short-directory.js';
 

@@ -1,8 +1,9 @@
 /** The clocks of the device: boot time that neither leaps nor stands still, and timers. */
 // A process of its own: it counts and replaces timers.
+
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { EARLIEST_WALL_MS } from '../../src/base/limits.js';
+import { EARLIEST_WALL_MS } from '../../src/base/stamp.js';
 import { type ClockSource, systemClock } from '../../src/base/system/clock.js';
 
 const DAY_MS = 86_400_000;

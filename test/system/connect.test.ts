@@ -3,8 +3,7 @@ import type { LookupAddress } from 'node:dns';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as netConnect, Socket } from 'node:net';
 import t from 'tap';
-import { ADDRESS_STAGGER_MS } from '../../src/base/limits.js';
-import { createConnect } from '../../src/base/system/connect.js';
+import { ADDRESS_STAGGER_MS, createConnect } from '../../src/base/system/connect.js';
 import { FakeClock } from '../support/clock.js';
 
 const at = (address: string): LookupAddress => ({ address, family: address.includes(':') ? 6 : 4 });

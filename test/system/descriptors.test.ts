@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import t from 'tap';
-import { freeDescriptors } from '../../src/base/system/descriptors.js';
+import { freeDescriptors } from '../../src/base/system/machine.js';
 
 t.test('what is free is the limit, less what is open and what the daemon keeps for itself', async (t) => {
   const limit = execFileSync('/bin/sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }).trim();

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import t from 'tap';
-import { lookAtNetwork } from '../../src/base/system/network-look.js';
+import { lookAtNetwork } from '../../src/base/system/network-watch.js';
 
 const HEAD = 'Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n';
 const ROUTE = 'eth0\t00000000\t0100A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n';

@@ -2,8 +2,12 @@
 import { once } from 'node:events';
 import { mkdirSync, renameSync, rmSync, symlinkSync, watch, writeFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { NETWORK_EVERY_MS, NETWORK_LOOK_MS, NETWORK_QUIET_MS } from '../../src/base/limits.js';
-import { watchNetwork } from '../../src/base/system/network-watch.js';
+import {
+  NETWORK_EVERY_MS,
+  NETWORK_LOOK_MS,
+  NETWORK_QUIET_MS,
+  watchNetwork,
+} from '../../src/base/system/network-watch.js';
 import { FakeClock } from '../support/clock.js';
 
 interface World {

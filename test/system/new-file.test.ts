@@ -1,8 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'tap';
-import { systemDisk } from '../../src/base/system/disk.js';
-import { writeNew } from '../../src/base/system/new-file.js';
+import { systemDisk, writeNew } from '../../src/base/system/disk.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 
 test('a new file is for its user alone, and replaces nothing', async (t) => {

@@ -5,8 +5,7 @@
 // A process of its own: it changes PATH.
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { type Test, test } from 'tap';
-import { STATUS_CHARS_MAX } from '../../src/base/limits.js';
-import { systemNotifier } from '../../src/base/system/notify.js';
+import { STATUS_CHARS_MAX, systemNotifier } from '../../src/base/system/notify.js';
 
 /** A notifier whose program does `script` (of sh) after it has written down its arguments, one `[…]` each. */
 function bench(t: Test, script = '', timeoutMs?: number) {

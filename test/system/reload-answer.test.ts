@@ -1,6 +1,6 @@
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import { answerReload } from '../../src/base/system/reload-answer.js';
+import { answerReload } from '../../src/base/system/signals.js';
 
 t.test('the file holds only the newest answer, whole', async (t) => {
   const directory = t.testdir();

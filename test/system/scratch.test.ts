@@ -1,8 +1,7 @@
 /** Files without a name, on the real file system. */
 import { readdirSync } from 'node:fs';
 import t from 'tap';
-import { systemDisk } from '../../src/base/system/disk.js';
-import { openScratch } from '../../src/base/system/scratch.js';
+import { openScratch, systemDisk } from '../../src/base/system/disk.js';
 
 t.test('it keeps what is written, and leaves nothing behind', async (t) => {
   const directory = t.testdir();

@@ -2,7 +2,10 @@
  * Reads HTTP answers: JSON, problem (RFC 9457) and Retry-After. Pure.
  */
 import { isJsonObject } from '../json.js';
-import { RETRY_AFTER_MS_MAX, SECOND_MS } from '../limits.js';
+import { HOUR_MS, SECOND_MS } from '../limits.js';
+
+/** The longest pauses that a cloud may ask for. */
+const RETRY_AFTER_MS_MAX = HOUR_MS;
 
 /** The statuses by which a server refuses a message permanently. */
 export const REFUSALS: readonly number[] = [400, 413, 415, 422];

@@ -3,7 +3,10 @@
  */
 import { STATUS_CODES } from 'node:http';
 import { type ErrorCode, FieldpostError } from '../errors.js';
-import { RETRY_AFTER_FULL_MS, SECOND_MS, STORAGE_RETRY_MS } from '../limits.js';
+import { SECOND_MS, STORAGE_RETRY_MS } from '../limits.js';
+
+/** Retry-After when the queue, the disk or a device's hour is full. */
+const RETRY_AFTER_FULL_MS = 60 * SECOND_MS;
 
 /** An error as clients see it. */
 export interface Problem {

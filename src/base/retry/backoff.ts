@@ -3,7 +3,10 @@
  * Pure.
  */
 import { assert } from '../errors.js';
-import { PEER_GOOD_MS } from '../limits.js';
+import { MINUTE_MS } from '../limits.js';
+
+/** A back-off starts anew after its peer has been good for this long. */
+export const PEER_GOOD_MS = MINUTE_MS;
 
 /** Jitter, as a part of a wait. */
 const SPREAD = 0.1;

@@ -6,10 +6,12 @@ import type { LookupAddress } from 'node:dns';
 import { lookup as systemLookup } from 'node:dns/promises';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { systemCodeOf } from '../errors.js';
-import { ADDRESS_STAGGER_MS } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';
 import { refusalOfSelf } from '../retry/socket-error.js';
 import type { Clock } from './clock.js';
+
+/** A name with several addresses: the pause before the next one is tried in parallel (RFC 8305). */
+export const ADDRESS_STAGGER_MS = 500;
 
 /** Where to connect. */
 export interface ConnectRequest {

@@ -18,8 +18,9 @@ import {
   write,
 } from 'node:fs';
 import { access, lstat, mkdir, readdir, rename, stat, statfs, unlink } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { systemCodeOf } from '../errors.js';
+import { randomBytes } from './random.js';
 
 /** What stands at a path. Only a `file`, a regular one, is ever opened. */
 export interface Found {
@@ -268,6 +269,37 @@ function called<T>(call: (done: Done<T>) => void): Promise<T> {
       else resolve(result as T);
     });
   });
+}
+
+/** Makes a file that only its user can read. Rejects with EEXIST if something is there; a file that cannot be written whole is removed again. */
+export async function writeNew(
+  disk: Pick<Disk, 'open' | 'remove'>,
+  path: string,
+  text: string,
+): Promise<void> {
+  const file = await disk.open(path, 'create');
+  try {
+    await file.write(Buffer.from(text), 0);
+    await file.sync();
+  } catch (error) {
+    await disk.remove(path).catch(() => undefined);
+    throw error;
+  } finally {
+    await file.close();
+  }
+}
+
+/** A file without a name in this directory, readable by this user only. It is gone once it is closed. */
+export async function openScratch(disk: Pick<Disk, 'open' | 'remove'>, directory: string): Promise<DiskFile> {
+  const path = join(directory, `fieldpost-${randomBytes(16).toString('hex')}`);
+  const file = await disk.open(path, 'create');
+  try {
+    await disk.remove(path);
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+  return file;
 }
 
 /** Reads a small text file at the start. Throws what node:fs throws. */

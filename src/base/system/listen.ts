@@ -1,15 +1,15 @@
 /**
- * Opens the sockets of FIELDPOST_LISTEN, and takes over those from systemd (local-api §6). The caller makes a net.Server
- * for each.
+ * Opens the sockets of FIELDPOST_LISTEN, and takes over those that the service manager opened and keeps open while we
+ * restart (sd_listen_fds(3)). The caller makes a net.Server for each.
  */
+import { readFileSync, readlinkSync } from 'node:fs';
 import { chmod, lstat, rm } from 'node:fs/promises';
-import { type AddressInfo, connect, type Server } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { umask } from 'node:process';
 import { addressOf, showListener } from '../config/endpoints.js';
-import type { ListenConfig } from '../config/types.js';
+import type { Environment, ListenConfig } from '../config/types.js';
 import { FieldpostError, isUnreadable, systemCodeOf, wordsOf } from '../errors.js';
-import { LISTEN_AGAIN_MS, LISTEN_TRY_MS } from '../limits.js';
-import { type Handed, serveHanded } from './activation.js';
+import { SECOND_MS } from '../limits.js';
 import type { Clock } from './clock.js';
 import type { Log } from './log.js';
 
@@ -27,12 +27,36 @@ interface Patience {
   readonly log: Pick<Log, 'warn'>;
 }
 
+/** A start tries this long to listen on a port that another socket has, with this pause between two tries. */
+export const LISTEN_TRY_MS = 10 * SECOND_MS;
+export const LISTEN_AGAIN_MS = SECOND_MS / 4;
+
 // Owner and group may call: a unix socket has no other guard.
 const UNIX_SOCKET_MODE = 0o660;
 // Until a new socket has its mode, its owner alone may call.
 const NEW_SOCKET_UMASK = 0o177;
 // sun_path in unix(7). Node.js cuts a longer path.
 const UNIX_PATH_BYTES_MAX = 107;
+
+const FIRST_FD = 3;
+const USES = ['send', 'smtp'] as const;
+
+/** A listening socket that was handed over. Its FileDescriptorName= in the unit says what it is for. */
+export interface Handed {
+  readonly fd: number;
+  readonly use: 'api' | (typeof USES)[number];
+}
+
+/** The sockets handed over to the process `pid`. */
+export function handedOver(env: Environment, pid: number): readonly Handed[] {
+  const count = Number(env.LISTEN_FDS);
+  if (env.LISTEN_PID !== String(pid) || !Number.isSafeInteger(count) || count < 1) return [];
+  const names = env.LISTEN_FDNAMES?.split(':') ?? [];
+  return Array.from({ length: count }, (_, index) => ({
+    fd: FIRST_FD + index,
+    use: USES.find((use) => use === names[index]) ?? 'api',
+  }));
+}
 
 /**
  * Listens on all of `configs`, which `setting` names, and of the sockets `handed` over, or on none. An address that was
@@ -117,7 +141,12 @@ async function untilFree(
   }
 }
 
-function listening(server: Server, where: { path: string } | { host: string; port: number }): Promise<void> {
+type Where =
+  | { readonly path: string }
+  | { readonly host: string; readonly port: number }
+  | { readonly fd: number };
+
+function listening(server: Server, where: Where): Promise<void> {
   return new Promise((resolve, reject) => {
     const failed = (error: Error) => {
       server.off('listening', done);
@@ -168,4 +197,55 @@ export function answers(path: string): Promise<boolean> {
 
 async function closeAll(servers: readonly Server[]): Promise<void> {
   await Promise.all(servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))));
+}
+
+/**
+ * Serves on a handed socket. Throws unavailable if it is not a listening stream socket, and the errors of `makeServer`.
+ */
+async function serveHanded(
+  { fd, use }: Handed,
+  makeServer: (address: ListenConfig) => Server,
+): Promise<{ readonly server: Server; readonly address: ListenConfig }> {
+  try {
+    const path = unixPathOf(fd);
+    if (path !== null) {
+      const address = { kind: 'unix', path, ...(use === 'send' && { sendOnly: true as const }) } as const;
+      const server = makeServer(address);
+      await listening(server, { fd });
+      return { server, address };
+    }
+    if (use === 'send') throw new Error('a socket for sending only must be a unix socket');
+    return await serveTcp(fd, makeServer);
+  } catch (error) {
+    if (error instanceof FieldpostError) throw error;
+    const words = `Descriptor ${fd}, handed over by systemd, cannot be used: ${wordsOf(error)}`;
+    throw new FieldpostError('unavailable', words, { hint: 'see fieldpost.socket', cause: error });
+  }
+}
+
+async function serveTcp(fd: number, makeServer: (address: ListenConfig) => Server) {
+  // Only a server tells where it listens. It accepts nothing, because the other takes its handle first.
+  const first = createServer();
+  await listening(first, { fd });
+  const { address: host, port } = first.address() as AddressInfo;
+  const address = { kind: 'tcp', host, port } as const;
+  try {
+    const server = makeServer(address);
+    server.listen(first);
+    return { server, address };
+  } catch (error) {
+    first.close();
+    throw error;
+  }
+}
+
+/**
+ * The path of the unix socket behind `fd`, from the kernel; null for anything else. Node.js knows only the paths that it
+ * has bound itself, and two of its servers cannot share a unix socket.
+ */
+function unixPathOf(fd: number): string | null {
+  const inode = /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/self/fd/${fd}`))?.[1];
+  const lines = readFileSync('/proc/self/net/unix', 'latin1').split('\n');
+  const found = lines.map((line) => line.trim().split(/\s+/)).find((fields) => fields[6] === inode);
+  return found === undefined ? null : found.slice(7).join(' ');
 }

@@ -1,10 +1,10 @@
 /**
- * The machine below this process.
+ * The machine below this process, and what it lets the process have.
  */
 import { arch, cpus, freemem, hostname, release, totalmem, uptime } from 'node:os';
 import { MINUTE_MS } from '../limits.js';
 import type { Clock } from './clock.js';
-import { readText } from './disk.js';
+import { listNames, readText } from './disk.js';
 
 /** The file that names it is read again after this time: each recipient of each message asks. */
 const NAMES_KEPT_MS = MINUTE_MS;
@@ -65,4 +65,21 @@ function osName(): string {
   } catch {
     return 'unknown';
   }
+}
+
+/** For what the daemon opens later: a segment, a checkpoint, relays, the cloud. */
+const OWN_COUNT = 10;
+
+/**
+ * How many more files this process may open for its clients (RLIMIT_NOFILE). Infinity if there is no limit, or no /proc.
+ * libuv resets a connection that finds no free descriptor, unread.
+ */
+export function freeDescriptors(): number {
+  try {
+    const limit = /^Max open files +(\d+)/m.exec(readText('/proc/self/limits'))?.[1];
+    if (limit !== undefined) return Number(limit) - listNames('/proc/self/fd').length - OWN_COUNT;
+  } catch {
+    // The lock tells of a missing /proc.
+  }
+  return Number.POSITIVE_INFINITY;
 }

@@ -4,13 +4,14 @@
  * 94 % of them (test/systemd/full-memory), and an upload takes 5 MiB more.
  */
 import { nextTick } from 'node:process';
-import {
-  HTTP_MEMORY_SHARE,
-  IDLE_MEMORY_BYTES,
-  MEMORY_LIMIT_BYTES_MAX,
-  MIB,
-  STORE_MEMORY_FACTOR,
-} from '../limits.js';
+import { HTTP_MEMORY_SHARE, MIB } from '../limits.js';
+
+/** Without a control group, the memory limit is this, or half of the machine's memory if that is less. */
+const MEMORY_LIMIT_BYTES_MAX = 1024 * MIB;
+/** The part of the limit that an idle daemon takes: Node.js, V8, code, buffers. */
+const IDLE_MEMORY_BYTES = 36 * MIB;
+/** Memory that the store takes for each byte it keeps there: V8's dead objects, and the snapshots that a start reads. */
+const STORE_MEMORY_FACTOR = 2.5;
 
 /** The store gets at least this. */
 const STORE_MEMORY_BYTES_MIN = MIB;

@@ -5,11 +5,17 @@
  * the kernel's tables are compared every 5 s while something is offline.
  */
 import { type FSWatcher, readlinkSync, realpathSync, watch } from 'node:fs';
-import { basename, dirname, resolve } from 'node:path';
-import { NETWORK_EVERY_MS, NETWORK_LOOK_MS, NETWORK_QUIET_MS } from '../limits.js';
+import { readdir, readFile } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { SECOND_MS } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from './clock.js';
-import { lookAtNetwork } from './network-look.js';
+
+/** Network changes come in bursts: wait 2 s for the rest, then retry relays and cloud, at most every 10 s. */
+export const NETWORK_QUIET_MS = 2 * SECOND_MS;
+export const NETWORK_EVERY_MS = 10 * SECOND_MS;
+/** How often routes and links are compared while something is offline. */
+export const NETWORK_LOOK_MS = 5 * SECOND_MS;
 
 const RESOLVER = '/etc/resolv.conf';
 /** Where systemd-networkd, NetworkManager, connman and ifupdown keep the state of links. */
@@ -101,4 +107,35 @@ function watched(path: string, onEvent: (name: string | null) => void): FSWatche
   } catch {
     return null;
   }
+}
+
+/** The kernel's files, because os.networkInterfaces() fails in the unit's sandbox. */
+export interface NetworkTables {
+  /** Its files `route`, `ipv6_route`, `fib_trie` and `if_inet6`: see proc(5). */
+  readonly net: string;
+  /** One directory for each link. */
+  readonly links: string;
+}
+
+const TABLES: NetworkTables = { net: '/proc/self/net', links: '/sys/class/net' };
+/** The columns that count the uses of a route. */
+const COUNTERS: Readonly<Record<string, readonly number[]>> = { route: [4, 5], ipv6_route: [6, 7] };
+
+/**
+ * The routes, the addresses, and which links have a carrier, as one text. Equal texts mean an equal network. What cannot be
+ * read is left out.
+ */
+export async function lookAtNetwork({ net, links } = TABLES): Promise<string> {
+  const tables = ['route', 'ipv6_route', 'fib_trie', 'if_inet6'].map(async (name) => {
+    const counters = COUNTERS[name] ?? [];
+    const rows = (await textOf(join(net, name))).split('\n').map((line) => line.trim().split(/\s+/));
+    return rows.map((row) => row.filter((_, index) => !counters.includes(index)).join(' ')).join('\n');
+  });
+  const names = await readdir(links).catch(() => []);
+  const states = names.sort().map(async (name) => `${name} ${await textOf(join(links, name, 'operstate'))}`);
+  return (await Promise.all([...tables, ...states])).join('\n');
+}
+
+async function textOf(path: string): Promise<string> {
+  return await readFile(path, 'latin1').catch(() => '');
 }

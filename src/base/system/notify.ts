@@ -9,11 +9,18 @@
 import { execFile } from 'node:child_process';
 import notify from 'systemd-notify';
 import { wordsOf } from '../errors.js';
-import { NOTIFY_TIMEOUT_MS, STATUS_CHARS_MAX, STATUS_EVERY_MS } from '../limits.js';
+import { SECOND_MS } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';
 import { oneLine } from '../text.js';
 import { Turns } from '../turns.js';
 import type { Clock } from './clock.js';
+
+/** The status line changes at most this often, because each change costs a child process. */
+export const STATUS_EVERY_MS = 5 * SECOND_MS;
+
+/** A notification to systemd is given up after this long. systemd-notify itself waits 5 s. */
+const NOTIFY_TIMEOUT_MS = 10 * SECOND_MS;
+export const STATUS_CHARS_MAX = 500;
 
 /** Notifications, sent in order. Each resolves when it has been sent or has failed; none rejects. */
 export interface Notifier {

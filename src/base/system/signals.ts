@@ -1,6 +1,8 @@
 /**
- * Turns the signals of the process into requests to reload or to end.
+ * Turns the signals of the process into requests to reload or to end, and answers a reload.
  */
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 
 /**
  * Gives the requests one after another. SIGHUP: reload, or end if `endsWithTerminal`. The first SIGTERM or SIGINT: end. A
@@ -39,4 +41,16 @@ export function listenToSignals(
       return now;
     },
   };
+}
+
+/**
+ * Tells the script of ExecReload= (systemd/fieldpost-reload) how a reload ended: leaves `words`, `ok` or what is wrong, in
+ * the unit's runtime directory, whole or not at all, for the user of the service alone. Throws what node:fs throws.
+ */
+export function answerReload(directory: string, words: string): void {
+  const path = join(directory, 'reload');
+  // The mode counts only for a new file.
+  rmSync(`${path}.new`, { force: true });
+  writeFileSync(`${path}.new`, `${words}\n`, { mode: 0o600, flag: 'wx' });
+  renameSync(`${path}.new`, path);
 }

@@ -10,6 +10,7 @@ import type { Clock } from '../../base/system/clock.js';
 import type { FleetWatch } from '../fleet-store.js';
 import * as presence from '../presence.js';
 import { NO_STATUS, type Report, type Sighting, sightingOf } from '../presence.js';
+
 import type { Happening } from '../texts/texts.js';
 import { type Compare, type Etcd, EtcdError, type Op, TXN_OPS_MAX } from './etcd.js';
 import type { Instance } from './instance.js';

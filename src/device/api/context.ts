@@ -2,7 +2,6 @@
  * The functions and settings that the composition root gives the api. The api knows the other modules only by these
  * functions.
  */
-
 import type { Socket } from 'node:net';
 import type { Config } from '../../base/config/settings.js';
 import type { MemoryListeners } from '../../base/http/connections.js';

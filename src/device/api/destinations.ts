@@ -1,7 +1,6 @@
 /**
  * The calls of local-api §2: the address book, whom the cloud tells when this device goes offline.
  */
-
 import { FieldpostError } from '../../base/errors.js';
 import { readJson } from '../../base/http/body.js';
 import { checkPrecondition, etagOf, sendTagged } from '../../base/http/etag.js';

@@ -1,7 +1,6 @@
 /**
  * The calls of local-api §1 except the POST of messages: the outcome of messages, and control of the queue.
  */
-
 import { type Fault, FieldpostError } from '../../base/errors.js';
 import type { Exchange } from '../../base/http/exchange.js';
 import { checkPercent, flagIn, invalidQuery, wholeNumberIn } from '../../base/http/query.js';

@@ -1,7 +1,6 @@
 /**
  * Accepts a ready-made mail (`message/rfc822`): its envelope stands in the query. Loaded with the first one.
  */
-
 import { createHash, type Hash } from 'node:crypto';
 import { type Fault, FieldpostError } from '../../base/errors.js';
 import { checkNotEncoded, receiveBody } from '../../base/http/body.js';

@@ -1,7 +1,6 @@
 /**
  * AUTH PLAIN and LOGIN (RFC 4954, RFC 4616): any user name, and a token of the local API as the password.
  */
-
 import { Buffer, isUtf8 } from 'node:buffer';
 import { digest, isOneOf } from '../../base/http/access.js';
 

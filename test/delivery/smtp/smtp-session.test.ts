@@ -4,9 +4,9 @@ import { type AddressInfo, connect as connectTo, createServer, Socket } from 'no
 import type { SMTPServerOptions } from 'smtp-server';
 import { test } from 'tap';
 import type { RelayConfig } from '../../../src/base/config/types.js';
-import { ADDRESS_STAGGER_MS, KIB } from '../../../src/base/limits.js';
+import { KIB } from '../../../src/base/limits.js';
 import { type Clock, systemClock } from '../../../src/base/system/clock.js';
-import { type Connect, createConnect } from '../../../src/base/system/connect.js';
+import { ADDRESS_STAGGER_MS, type Connect, createConnect } from '../../../src/base/system/connect.js';
 import { type Ending, SessionError } from '../../../src/mail/delivery/smtp/protocol.js';
 import { openSession, type Session } from '../../../src/mail/delivery/smtp/session.js';
 import { type Address, parseAddress } from '../../../src/mail/message/address.js';
