@@ -13,7 +13,7 @@ import type { Disk } from '../../base/system/disk.js';
 import type { Lock, TakeLock } from '../../base/system/lock.js';
 import type { Log } from '../../base/system/log.js';
 import { isFinal } from '../../base/views.js';
-import type { Message, Place, Verdict } from '../message/message.js';
+import type { Message, Verdict } from '../message/message.js';
 import { Checkpoints } from './checkpoints.js';
 import { Contents } from './contents.js';
 import { asDiskError, patientDisk, syncAbove } from './disk-error.js';
@@ -50,6 +50,7 @@ export class Ledger {
   readonly state: State;
   /** The attachments' files. The ledger removes them from here. */
   readonly spool: Spool;
+  readonly contents: Contents;
   readonly reachability: Reachability;
   readonly outcomes: OutcomeWatch;
   readonly #options: LedgerOptions;
@@ -88,6 +89,7 @@ export class Ledger {
     this.#parts = parts;
     this.state = state;
     this.spool = parts.spool;
+    this.contents = parts.contents;
     this.reachability = new Reachability(state.reachMs);
     this.outcomes = new OutcomeWatch((id) => state.messages.get(id));
     this.#journal = new Journal({
@@ -250,11 +252,6 @@ export class Ledger {
   #removeReleased(): void {
     const files = this.state.released.splice(0);
     if (files.length > 0) void this.spool.remove(files);
-  }
-
-  /** See Contents.read. */
-  read(place: Place): Promise<Buffer> {
-    return this.#parts.contents.read(place);
   }
 
   /**

@@ -513,7 +513,7 @@ export class Store {
     // A compaction may have moved it since the caller got the message.
     const place = this.get(message.id)?.place;
     if (!place) throw new FieldpostError('storage-damaged', 'the content is no longer stored');
-    const content = decodeContent(await this.#ledger.read(place), message);
+    const content = decodeContent(await this.#ledger.contents.read(place), message);
     if (!content) throw new FieldpostError('storage-damaged', 'the stored content has another form');
     return content;
   }
