@@ -34,7 +34,7 @@ export interface Device {
 }
 
 /** The devices that are wanted; null: any. */
-export interface DeviceFilter {
+interface DeviceFilter {
   readonly state: Device['state'] | null;
   /** A part of the id or the name, in lower case. */
   readonly part: string;
@@ -51,7 +51,7 @@ export interface DeviceQuery extends DeviceFilter {
 }
 
 /** A page of the devices that fit. */
-export interface DeviceList {
+interface DeviceList {
   /** In the order that was asked for. */
   readonly devices: readonly Device[];
   /** The `after` of the next page; null: there is none. */

@@ -53,7 +53,7 @@ interface AcceptedOptions extends Ways {
 const WORDS = { mail: 'mails', short: 'SMS, calls and pushes', devices: 'messages of devices' } as const;
 
 /** The store's key of a device's message. */
-export function messageKey(device: string, id: string): string {
+function messageKey(device: string, id: string): string {
   return `message ${device} ${id}`;
 }
 
@@ -272,7 +272,7 @@ export class Outbox {
 export type DeviceContent = ShortContent & { readonly device?: string; readonly lang?: Lang };
 
 /** The message in a device's request. Throws invalid with all faults. */
-export function parseMessage(body: JsonObject, device: string): ShortDraft {
+function parseMessage(body: JsonObject, device: string): ShortDraft {
   const faults: Fault[] = [];
   const report = (field: string, detail: string) => faults.push({ pointer: `/${field}`, detail });
   const { type } = body;

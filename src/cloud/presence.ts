@@ -128,7 +128,7 @@ export function afterAbsence(before: Presence, nowMs: number, graceMs: number): 
 }
 
 /** How many messages of a device wait, and how many have failed. */
-export interface QueueDepth {
+interface QueueDepth {
   readonly queued: number;
   readonly deferred: number;
   readonly failed: number;

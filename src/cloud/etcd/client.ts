@@ -336,7 +336,7 @@ export interface EtcdUser {
 }
 
 /** Where the members are, and how they are reached. */
-export interface EtcdOptions {
+interface EtcdOptions {
   /** `https://host:port`, at least one; `http:` to loopback only. */
   readonly endpoints: readonly string[];
   readonly https: Https;

@@ -94,7 +94,7 @@ export interface Etcd {
 }
 
 /** How a request failed, beside its words. */
-export interface EtcdFailure {
+interface EtcdFailure {
   readonly mayHaveHappened?: boolean;
   readonly compactedRevision?: number | null;
   readonly cause?: unknown;

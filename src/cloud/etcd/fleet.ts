@@ -21,7 +21,7 @@ import { EtcdWatch } from './watch.js';
 export const FLEET_HISTORY_MS = 5 * MINUTE_MS;
 
 /** What the fleet's store needs. */
-export interface EtcdFleetOptions extends FleetOptions {
+interface EtcdFleetOptions extends FleetOptions {
   readonly etcd: Etcd;
   readonly hostname: string;
   /** Accepts a device's message for delivery by this instance, once for its key. */
