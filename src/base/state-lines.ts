@@ -89,7 +89,7 @@ export function headline(state: DaemonState, time: ShowTime): Said | null {
   const { queue } = state;
   if (queue === undefined) return refused[0] ?? null;
   const waiting = queue.queued + queue.sending + queue.deferred;
-  const waits = waiting > 0 ? [waitWords(waiting, queue, state, time)] : [];
+  const waits = waiting > 0 ? [waitWords(waiting, state, time)] : [];
   if (waiting === 0 && queue.held) waits.push(['uneasy', 'nothing waits, and delivery is on hold']);
   const failed: Said[] = queue.failed > 0 ? [['uneasy', `${queue.failed} failed`]] : [];
   const said = [...refused, ...waits, ...failed];
@@ -113,12 +113,8 @@ function refusals({ storage, queue, settings }: DaemonState): Said[] {
 }
 
 /** How many messages wait, and for what. An older daemon does not tell which wait for the cloud. */
-function waitWords(
-  waiting: number,
-  { held, deferred, forCloud = 0 }: NonNullable<DaemonState['queue']>,
-  state: DaemonState,
-  time: ShowTime,
-): Said {
+function waitWords(waiting: number, state: DaemonState, time: ShowTime): Said {
+  const { held = false, deferred = 0, forCloud = 0 } = state.queue ?? {};
   const reasons: Said[] = held
     ? [['uneasy', 'delivery is on hold']]
     : [
@@ -266,9 +262,8 @@ function storage({ storage }: DaemonState): StateLine[] {
   const { state, reason, freeBytes, newer = [], unusable = [] } = storage;
   // Null until the store has looked for the first time.
   const free = freeBytes === null ? '' : `, ${bytesInWords(freeBytes)} free`;
-  const lines: StateLine[] = [
-    ['storage', state === 'ok' ? 'good' : 'bad', `${state}${because(reason)}${free}`],
-  ];
+  const whole = `${state}${because(reason)}${free}`;
+  const lines: StateLine[] = [['storage', state === 'ok' ? 'good' : 'bad', whole]];
   // Files of a newer version count as damage, but nothing is wrong with them.
   const pieces = storage.damaged - newer.length;
   if (pieces > 0) {

@@ -33,6 +33,17 @@ function dressed<Made extends Element>(made: Made, attributes: Attributes, child
   return made;
 }
 
+/** A line of a list that shows its `content` when it is opened; it is open if `before`, which it replaces, is. */
+export function openable(
+  summary: readonly Child[],
+  content: readonly Child[],
+  before: Element | undefined,
+  toggle: (() => void) | null = null,
+): HTMLElement {
+  const open = before?.querySelector('details')?.open ?? false;
+  return html('li', {}, html('details', { open, toggle }, html('summary', {}, ...summary), ...content));
+}
+
 /** A list of names and values; a fact without a value is left out. */
 export function factList(
   facts: readonly (readonly [name: string, value: Child | null])[],

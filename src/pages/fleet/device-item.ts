@@ -2,7 +2,7 @@
  * One device of the list: it opens to whom the cloud would tell.
  */
 import { oneLine } from '../../base/text.js';
-import { button, factList, html, show } from '../dom.js';
+import { button, factList, html, openable, show } from '../dom.js';
 import { type Live, Refusal, wordsOf } from '../live.js';
 import { clockTime, exactTime, TYPES } from '../words.js';
 import { type FleetDevice, peopleIn, STATE_WORDS, troubleOf } from './devices.js';
@@ -30,25 +30,15 @@ export function deviceItem(
   opened: () => void,
 ): HTMLElement {
   const when = since ? [html('time', { datetime: since, class: 'soft' }, clockTime(since, Date.now()))] : [];
-  const details = before?.querySelector('details');
-  return html(
-    'li',
-    {},
-    html(
-      'details',
-      { open: details?.open ?? false, toggle: opened },
-      html(
-        'summary',
-        {},
-        html('strong', { class: MOODS[state] ?? 'soft' }, state),
-        html('span', {}, html('span', {}, id), ...(name === null ? [] : [' ', html('span', {}, name)])),
-        html('span', { class: 'soft' }, STATE_WORDS[state] ?? ''),
-        ...when,
-        ...(trouble === null ? [] : [html('strong', { class: 'bad' }, trouble)]),
-      ),
-      details?.querySelector('[data-told]') ?? html('div', { 'data-told': '' }),
-    ),
-  );
+  const summary = [
+    html('strong', { class: MOODS[state] ?? 'soft' }, state),
+    html('span', {}, html('span', {}, id), ...(name === null ? [] : [' ', html('span', {}, name)])),
+    html('span', { class: 'soft' }, STATE_WORDS[state] ?? ''),
+    ...when,
+    ...(trouble === null ? [] : [html('strong', { class: 'bad' }, trouble)]),
+  ];
+  const told = before?.querySelector('[data-told]') ?? html('div', { 'data-told': '' });
+  return openable(summary, [told], before, opened);
 }
 
 /** Fills the open device with what the cloud knows now. */

@@ -4,7 +4,7 @@
 
 import { bytesInWords, counted } from '../../base/sizes.js';
 import { STATUSES } from '../../base/views.js';
-import { button, byId, factList, html, showList } from '../dom.js';
+import { button, byId, factList, html, openable, showList } from '../dom.js';
 import { type Live, wordsOf } from '../live.js';
 import { clockTime, exactTime, TYPES } from '../words.js';
 
@@ -76,26 +76,14 @@ export function createMessages(live: Live) {
 
 function itemOf(message: Shown, before: Element | undefined, live: Live): HTMLElement {
   const { destination, subject, status, priority, acceptedAt } = message;
-  const isOpen = before?.querySelector('details')?.open ?? false;
   const what = subject || (message.type === 1 ? 'no subject' : (TYPES[message.type - 1] ?? ''));
-  return html(
-    'li',
-    {},
-    html(
-      'details',
-      { open: isOpen },
-      html(
-        'summary',
-        {},
-        html('strong', { class: MOODS[status] ?? 'soft' }, status),
-        html('span', {}, `${destination}: ${what}`),
-        ...(priority === 'high' ? [html('span', { class: 'uneasy' }, 'urgent')] : []),
-        html('time', { datetime: acceptedAt, class: 'soft' }, clockTime(acceptedAt, Date.now())),
-      ),
-      detailsOf(message),
-      buttonsOf(message, live),
-    ),
-  );
+  const summary = [
+    html('strong', { class: MOODS[status] ?? 'soft' }, status),
+    html('span', {}, `${destination}: ${what}`),
+    ...(priority === 'high' ? [html('span', { class: 'uneasy' }, 'urgent')] : []),
+    html('time', { datetime: acceptedAt, class: 'soft' }, clockTime(acceptedAt, Date.now())),
+  ];
+  return openable(summary, [detailsOf(message), buttonsOf(message, live)], before);
 }
 
 function detailsOf(message: Shown): HTMLElement {
