@@ -12,7 +12,7 @@ import { problemWords } from '../base/http/answer.js';
 import { isJsonObject, jsonIn } from '../base/json.js';
 import { MIB, SECOND_MS } from '../base/limits.js';
 import { Octets } from '../base/octets.js';
-import { refusalOfSelf } from '../base/retry/socket-error.js';
+import { refusalOfSelf } from '../base/retry/call-error.js';
 import { type CommandContext, CommandError } from './command.js';
 import { STATE_DIRECTORY } from './environment.js';
 

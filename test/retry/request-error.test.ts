@@ -1,6 +1,6 @@
 /** Failed requests in words: who failed, and the setting to look at. */
 import t from 'tap';
-import { requestWordsOf } from '../../src/base/retry/request-error.js';
+import { requestWordsOf } from '../../src/base/retry/call-error.js';
 
 const HINTS = { 'certificate-unknown-authority': '; see THE_SETTING' };
 const words = (thrown: object) =>

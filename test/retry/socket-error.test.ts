@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { connect as connectTls, createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import t, { type Test } from 'tap';
-import { socketErrorOf } from '../../src/base/retry/socket-error.js';
+import { socketErrorOf } from '../../src/base/retry/call-error.js';
 import { makeCertificate } from '../support/certificate.js';
 import { systemError } from '../support/system-error.js';
 

@@ -7,7 +7,7 @@ import { lookup as systemLookup } from 'node:dns/promises';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { systemCodeOf } from '../errors.js';
 import { Alarm } from '../retry/alarm.js';
-import { refusalOfSelf } from '../retry/socket-error.js';
+import { refusalOfSelf } from '../retry/call-error.js';
 import type { Clock } from './clock.js';
 
 /** A name with several addresses: the pause before the next one is tried in parallel (RFC 8305). */

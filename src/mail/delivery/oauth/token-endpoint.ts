@@ -7,7 +7,7 @@ import { retryAfterMsOf } from '../../../base/http/answer.js';
 import { type JsonObject, objectIn } from '../../../base/json.js';
 import { DAY_MS, HOUR_MS, KIB, MINUTE_MS, SECOND_MS } from '../../../base/limits.js';
 import { patienceMs } from '../../../base/retry/backoff.js';
-import { requestWordsOf } from '../../../base/retry/request-error.js';
+import { requestWordsOf } from '../../../base/retry/call-error.js';
 import type { Clock } from '../../../base/system/clock.js';
 import type { HttpAnswer, SendRequest } from '../../../base/system/https.js';
 import type { Log } from '../../../base/system/log.js';

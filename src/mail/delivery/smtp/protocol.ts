@@ -4,7 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { SECOND_MS } from '../../../base/limits.js';
-import { type SocketError, socketErrorOf } from '../../../base/retry/socket-error.js';
+import { type SocketError, socketErrorOf } from '../../../base/retry/call-error.js';
 import { oneLine, withoutSecrets } from '../../../base/text.js';
 import { type Address, withALabel } from '../../message/address.js';
 import type { Sender } from '../../message/message.js';
