@@ -3,7 +3,6 @@
  * The development program: device, mail catcher and cloud in one process.
  */
 import about from '../package.json' with { type: 'json' };
-import { parseConfig } from './base/config/config.js';
 import { addressOf } from './base/config/endpoints.js';
 import type { Environment, ListenConfig } from './base/config/types.js';
 import { fileSystemBytes, listNames, readText, statOf, systemDisk } from './base/system/disk.js';
@@ -12,13 +11,14 @@ import { runCommand } from './cli/cli.js';
 import { DEV_PROGRAM } from './cli/dev.js';
 import { createCloud } from './cloud/cloud.js';
 import { startDev } from './dev/dev.js';
+import { DEV_SETTINGS, type DevConfig } from './dev/settings.js';
 import { createDaemon } from './device/daemon.js';
 import { plainChoice, type Service, serve, trialOf } from './mail/serve.js';
 
 const { version } = about;
 
 /** Shorter defaults, so that a developer sees the effects of an outage soon. */
-const DEV_SETTINGS: Environment = {
+const DEFAULTS: Environment = {
   FIELDPOST_CLOUD_SERVER_DELAY: '15s',
   FIELDPOST_CLOUD_SERVER_STOP_DELAY: '60s',
 };
@@ -26,7 +26,7 @@ const DEV_SETTINGS: Environment = {
 /** The port of the inbox, next to those of the local API and the reference cloud. */
 const INBOX_PORT = 43790;
 
-function devOf({ write }: Output, hostname: () => string): Service {
+function devOf({ write }: Output, hostname: () => string): Service<DevConfig> {
   return {
     program: DEV_PROGRAM.name,
     version,
@@ -34,7 +34,7 @@ function devOf({ write }: Output, hostname: () => string): Service {
     endsWithTerminal: true,
     openChoice: async () =>
       plainChoice((env) =>
-        parseConfig({ ...DEV_SETTINGS, ...env }, readText, { hostname: hostname(), statOf }),
+        DEV_SETTINGS.parse({ ...DEFAULTS, ...env }, readText, { hostname: hostname(), statOf }),
       ),
     async start(config, system) {
       const { stop } = await startDev({
@@ -67,6 +67,7 @@ void runProcess((self) => {
     env,
     stdout,
     stderr,
+    settings: DEV_SETTINGS,
     read: readText,
     statOf,
     list: listNames,

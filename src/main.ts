@@ -6,7 +6,6 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import about from '../package.json' with { type: 'json' };
-import { parseConfig } from './base/config/config.js';
 import type { Environment, ListenConfig } from './base/config/types.js';
 import { EXIT } from './base/errors.js';
 import { pause } from './base/system/clock.js';
@@ -29,6 +28,7 @@ import { DEVICE_PROGRAM, wordsOfCall } from './cli/device.js';
 import { STATE_DIRECTORY } from './cli/environment.js';
 import { createDaemon, withSockets } from './device/daemon.js';
 import { LastSettings } from './device/last-settings.js';
+import { DEVICE_SETTINGS, type DeviceConfig } from './device/settings.js';
 import { type Service, serve, trialOf } from './mail/serve.js';
 
 const { version } = about;
@@ -56,7 +56,7 @@ const OTHERS: Readonly<
 };
 
 /** The daemon. */
-function daemonOf({ stderr }: Process, hostname: () => string): Service {
+function daemonOf({ stderr }: Process, hostname: () => string): Service<DeviceConfig> {
   return {
     program: 'fieldpost',
     version,
@@ -64,7 +64,8 @@ function daemonOf({ stderr }: Process, hostname: () => string): Service {
     endsWithTerminal: false,
     openChoice: ({ disk, log }, directory) =>
       LastSettings.open({
-        parse: (env, accepted) => parseConfig(env, readText, { hostname: hostname(), statOf }, accepted),
+        parse: (env, accepted) =>
+          DEVICE_SETTINGS.parse(env, readText, { hostname: hostname(), statOf }, accepted),
         // At a terminal a person can correct the settings.
         mayFallBack: !stderr.isTTY,
         disk,
@@ -117,6 +118,7 @@ void runProcess(async (self) => {
     stderr,
     stdin,
     stdinKind,
+    settings: DEVICE_SETTINGS,
     read: readText,
     statOf,
     listenerUids,

@@ -3,11 +3,11 @@
  * hidden.
  */
 
-import { allWarnings } from '../base/config/advice.js';
-import { describeConfig, formatProblem, parseConfig } from '../base/config/config.js';
+import { formatProblem } from '../base/config/settings.js';
 import { EXIT } from '../base/errors.js';
 import { counted } from '../base/sizes.js';
 import { visible } from '../base/text.js';
+import { allWarnings } from '../mail/settings-rules.js';
 import type { Command, ProgramContext } from './command.js';
 import { recipientOf, tryRelays } from './relay-trials.js';
 import { json, painter } from './words.js';
@@ -40,7 +40,7 @@ recipient.`,
       const { stdout, stderr, env, hostname } = context;
       const to = recipientOf(input);
       const inJson = input.options.json === true;
-      const parsed = parseConfig(env, context.read, context);
+      const parsed = context.settings.parse(env, context.read, context);
       if ('problems' in parsed) {
         if (inJson) {
           stdout.write(json(parsed));
@@ -51,7 +51,7 @@ recipient.`,
         stderr.write(`${painter(stderr, env)('bad', verdict)}\n`);
         return EXIT.config;
       }
-      const config = describeConfig(parsed.config, hostname);
+      const config = context.settings.describe(parsed.config, hostname);
       const sizeBytes = await context.fileSystemBytes(parsed.config.stateDir);
       const warnings = allWarnings(parsed, hostname, sizeBytes);
       if (!inJson) {

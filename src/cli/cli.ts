@@ -84,7 +84,8 @@ async function help<C extends ProgramContext>(
   context: C,
 ): Promise<number> {
   if (name === undefined) context.stdout.write(await overview(program));
-  else if (/^FIELDPOST_/i.test(name)) context.stdout.write((await import('./explain.js')).explained(name));
+  else if (/^FIELDPOST_/i.test(name))
+    context.stdout.write((await import('./explain.js')).explained(name, program.name, context.settings));
   else context.stdout.write(`${(await find(program, name)).help}\n`);
   return EXIT.ok;
 }

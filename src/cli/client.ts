@@ -4,8 +4,8 @@
 import { Buffer } from 'node:buffer';
 import { type ClientRequest, request } from 'node:http';
 import type { Socket } from 'node:net';
-import { formatProblem, namedStateDirectory, parseConfig } from '../base/config/config.js';
 import { showListener } from '../base/config/endpoints.js';
+import { formatProblem, namedStateDirectory } from '../base/config/settings.js';
 import type { ListenConfig } from '../base/config/types.js';
 import { EXIT, systemCodeOf, wordsOf } from '../base/errors.js';
 import { problemWords } from '../base/http/answer.js';
@@ -82,7 +82,7 @@ export function isPassing({ status, code }: CallError): boolean {
 /** A function that calls the daemon of the context's environment. Throws CommandError (78) if the settings are wrong. */
 export function connect(context: CommandContext): Call {
   const ours = Object.fromEntries(KEYS.map((key) => [key, context.env[key]]));
-  const parsed = parseConfig(ours, context.read, context);
+  const parsed = context.settings.parse(ours, context.read, context);
   if ('problems' in parsed)
     throw new CommandError(EXIT.config, parsed.problems.map(formatProblem).join('\n'));
   const { listen, apiToken } = parsed.config;

@@ -2,20 +2,15 @@
  * The interface of a command: its input from the process, and its exit status.
  */
 import type { ParseArgsConfig } from 'node:util';
-import type { Config } from '../base/config/settings.js';
-import type {
-  Environment,
-  ListenConfig,
-  ReadText,
-  RelayConfig,
-  SettingsSource,
-  StatOf,
-} from '../base/config/types.js';
+import type { CloudProxy } from '../base/config/proxy.js';
+import type { Settings } from '../base/config/settings.js';
+import type { Environment, ListenConfig, ReadText, SettingsSource, StatOf } from '../base/config/types.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Disk, DiskFile } from '../base/system/disk.js';
 import type { Output } from '../base/system/process.js';
 import type { TrialFault, TrialStep } from '../base/views.js';
 import type { Address } from '../mail/message/address.js';
+import type { MailConfig, RelayConfig } from '../mail/settings.js';
 
 /** What runs a process. */
 export interface Machine {
@@ -34,11 +29,20 @@ export interface Machine {
 
 /** What a trial of a relay is given. */
 export interface Trial {
-  readonly config: Config;
+  readonly config: MailConfig;
   /** The recipient of a test mail; null: none is sent. */
   readonly to: Address | null;
   /** Called for each step as it happens. */
   readonly tell: (step: TrialStep) => void;
+}
+
+/** What commands of a device need of its configuration. */
+export interface ClientConfig extends MailConfig {
+  readonly listen: readonly ListenConfig[];
+  readonly apiToken: string | null;
+  readonly deviceId: string | null;
+  readonly cloud: { readonly url: string } | null;
+  readonly cloudProxy: CloudProxy | 'none' | null;
 }
 
 /** The process and the outside, for the commands of every program. */
@@ -52,6 +56,8 @@ export interface ProgramContext {
   readonly list: (directory: string) => string[];
   /** The size of the file system of this path; infinite if it is not known. */
   readonly fileSystemBytes: (path: string) => Promise<number>;
+  /** The settings of the program. */
+  readonly settings: Settings<MailConfig>;
   readonly hostname: string;
   readonly version: string;
   /** True in fieldpost.service: systemd has read the service's env files for it. */
@@ -64,6 +70,7 @@ export interface ProgramContext {
 
 /** The process and the outside, for a command of the device. */
 export interface CommandContext extends ProgramContext {
+  readonly settings: Settings<ClientConfig>;
   readonly stdin: () => AsyncIterable<Uint8Array>;
   /** The kind of standard input. `none`: a terminal or /dev/null, which is read only if `-` asks for it. */
   readonly stdinKind: () => 'piped' | 'socket' | 'none';

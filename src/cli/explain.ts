@@ -3,8 +3,9 @@
  */
 import { guessOf } from '../base/config/nearest.js';
 import type { Row } from '../base/config/row.js';
-import { ROWS, SECRET_BY_KEY } from '../base/config/settings.js';
+import type { Settings } from '../base/config/settings.js';
 import { EXIT } from '../base/errors.js';
+import type { MailConfig } from '../mail/settings.js';
 import { CommandError } from './command.js';
 
 const LINE_CHARS_MAX = 80;
@@ -12,15 +13,22 @@ const LINE_CHARS_MAX = 80;
 const FACTS_AT = 13;
 
 /** The text for this key, in upper or lower case. Throws CommandError (64) with the nearest key for an unknown one. */
-export function explained(name: string): string {
+export function explained(name: string, program: string, settings: Settings<MailConfig>): string {
   const key = name.toUpperCase();
-  const row = ROWS.map(([, one]) => one).find((one) => keyOf(one, key) !== null);
+  const row = settings.rows.map(([, one]) => one).find((one) => keyOf(one, key) !== null);
   if (row === undefined) {
-    const guess = guessOf(key, SECRET_BY_KEY.keys());
+    const other = settings.programOf(key);
+    if (other !== null)
+      throw new CommandError(
+        EXIT.usage,
+        `${key} is a setting of ${other}`,
+        `${other} help ${key} explains it.`,
+      );
+    const guess = guessOf(key, settings.secretByKey.keys());
     throw new CommandError(
       EXIT.usage,
       `there is no setting ${key}${guess}`,
-      'fieldpost check lists all settings.',
+      `${program} check lists all settings.`,
     );
   }
   const facts = [

@@ -1,12 +1,12 @@
 /**
  * `fieldpost check --relay`: tries each configured relay, shows each step as it happens, and a verdict.
  */
-import { showRelay } from '../base/config/endpoints.js';
-import type { Config } from '../base/config/settings.js';
+
 import { EXIT } from '../base/errors.js';
 import { visible } from '../base/text.js';
 import type { TrialFault, TrialStep } from '../base/views.js';
 import { type Address, parseAddress } from '../mail/message/address.js';
+import { type MailConfig, showRelay } from '../mail/settings.js';
 import { CommandError, type CommandInput, type ProgramContext } from './command.js';
 import { painter } from './words.js';
 
@@ -38,7 +38,7 @@ export function recipientOf({ options: { relay, to } }: CommandInput): Address |
 
 /** Tries the relays one after another. `shows`: prints each step as it happens. */
 export async function tryRelays(
-  config: Config,
+  config: MailConfig,
   to: Address | null,
   context: ProgramContext,
   shows: boolean,

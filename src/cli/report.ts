@@ -2,14 +2,7 @@
  * `fieldpost report`: all that a support desk asks for, in one text, without secrets and without who writes to whom.
  */
 import { join } from 'node:path';
-import { allWarnings } from '../base/config/advice.js';
-import {
-  describeConfig,
-  namedStateDirectory,
-  type ParsedConfig,
-  parseConfig,
-} from '../base/config/config.js';
-import { ROWS, SECRET_BY_KEY } from '../base/config/settings.js';
+import { namedStateDirectory, type Parsed } from '../base/config/settings.js';
 import type { Environment, ReadText } from '../base/config/types.js';
 import { EXIT, systemCodeOf, wordsOf } from '../base/errors.js';
 import { isoOf } from '../base/instant.js';
@@ -18,8 +11,16 @@ import { bytesInWords, counted, span } from '../base/sizes.js';
 import { type DaemonState, headline, stateLines } from '../base/state-lines.js';
 import { visible } from '../base/text.js';
 import type { Destination } from '../mail/book/destination.js';
+import { allWarnings } from '../mail/settings-rules.js';
 import { type Call, connect } from './client.js';
-import { type Command, type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
+import {
+  type ClientConfig,
+  type Command,
+  type CommandContext,
+  CommandError,
+  type CommandInput,
+  textOption,
+} from './command.js';
 import { hasOwnSettings, lenientEnvironment, serviceEnvironment, withEnvFile } from './environment.js';
 import type { ShownMessage } from './queue.js';
 import { HIDDEN, StandIns } from './stand-ins.js';
@@ -92,9 +93,9 @@ async function reportOf(input: CommandInput, given: CommandContext): Promise<str
   const notes: string[] = [];
   const { env, ofService } = settingsFor(input, given, notes);
   const context: CommandContext = { ...given, env, ofService };
-  const parsed = parseConfig(env, context.read, context);
+  const parsed = context.settings.parse(env, context.read, context);
   const standIns = standInsFor(parsed, env);
-  standIns.learn(privateTexts(parsed, env, context.read));
+  standIns.learn(privateTexts(parsed, context));
   const call = await reachable(context);
   if ('config' in parsed && parsed.config.from !== null) standIns.learnNames([parsed.config.from.name]);
   if (typeof call !== 'string') standIns.learnPeople(await namesOf(call, standIns));
@@ -226,7 +227,7 @@ async function journalLines({ outputOf }: CommandContext, standIns: StandIns): P
 }
 
 /** The stand-ins of a report with these settings: it may show the hosts that they name, and the device's id. */
-function standInsFor(parsed: ParsedConfig, env: Environment): StandIns {
+function standInsFor(parsed: Parsed<ClientConfig>, env: Environment): StandIns {
   if ('problems' in parsed) {
     const isBad = parsed.problems.some(({ key }) => key === 'FIELDPOST_DEVICE_ID');
     const id = isBad ? '' : env.FIELDPOST_DEVICE_ID?.trim();
@@ -248,20 +249,20 @@ function entriesOf(list: string): string[] {
 }
 
 /** Every secret in the settings and the files that they name: a text of somebody else may repeat it. */
-function privateTexts(parsed: ParsedConfig, env: Environment, read: ReadText): string[] {
+function privateTexts(parsed: Parsed<ClientConfig>, { env, read, settings }: CommandContext): string[] {
   const faulty = new Set('problems' in parsed ? parsed.problems.map(({ key }) => key) : []);
   const secrets = Object.entries(env).flatMap(([key, value = '']) => {
     if (!key.startsWith('FIELDPOST_')) return /^(?:https?|no|all)_proxy$/i.test(key) ? loginsIn(value) : [];
     // A fault may quote the value, and an unknown key may be a mistyped one of a secret.
     if (faulty.has(key)) return [value, ...entriesOf(value)];
-    const isHidden = SECRET_BY_KEY.get(key) ?? true;
+    const isHidden = settings.secretByKey.get(key) ?? true;
     if ((isHidden || ACCOUNT_KEYS.includes(key)) && !key.endsWith('_FILE')) return [value];
     return loginsIn(value);
   });
   const files = [
     `${namedStateDirectory(env)}/relay-token.json`,
     env.FIELDPOST_RELAY_TOKEN_FILE,
-    ...ROWS.flatMap(([, { key, credential, isSecret }]) => [
+    ...settings.rows.flatMap(([, { key, credential, isSecret }]) => [
       isSecret ? env[credential === null ? key : `${key}_FILE`] : undefined,
       credential !== null && env.CREDENTIALS_DIRECTORY
         ? `${env.CREDENTIALS_DIRECTORY}/${credential}`
@@ -303,12 +304,16 @@ function contentOf(path: string | undefined, read: ReadText): string[] {
 }
 
 /** Each setting with its effective value; of settings with a fault only their names. */
-function settingLines(parsed: ParsedConfig, { env, hostname }: CommandContext, standIns: StandIns): string[] {
+function settingLines(
+  parsed: Parsed<ClientConfig>,
+  { env, hostname, settings }: CommandContext,
+  standIns: StandIns,
+): string[] {
   if ('problems' in parsed) {
-    const set = Object.keys(env).filter((key) => SECRET_BY_KEY.has(key) && env[key]?.trim());
+    const set = Object.keys(env).filter((key) => settings.secretByKey.has(key) && env[key]?.trim());
     return [`(not in effect: see the findings) set: ${set.sort().join(', ') || 'nothing'}`];
   }
-  return Object.entries(describeConfig(parsed.config, hostname)).map(([key, value]) => {
+  return Object.entries(settings.describe(parsed.config, hostname)).map(([key, value]) => {
     if (value === '') return `${key}=`;
     if (key === 'FIELDPOST_FROM')
       return `${key}=${parsed.config.from === null ? '(of the host name)' : HIDDEN}`;
@@ -318,12 +323,12 @@ function settingLines(parsed: ParsedConfig, { env, hostname }: CommandContext, s
 
 /** What `fieldpost check` finds: problems, or warnings. No value is shown, and not what is allowed. */
 async function findingLines(
-  parsed: ParsedConfig,
-  { fileSystemBytes, hostname }: CommandContext,
+  parsed: Parsed<ClientConfig>,
+  { fileSystemBytes, hostname, settings }: CommandContext,
 ): Promise<string[]> {
   if ('problems' in parsed) {
     return parsed.problems.map(({ key, detail }) => {
-      const name = SECRET_BY_KEY.has(key) ? key : 'an unknown setting';
+      const name = settings.secretByKey.has(key) ? key : 'an unknown setting';
       return `${name}: ${detail.replace(/ \(allowed: .*$/s, '')}`;
     });
   }

@@ -5,7 +5,6 @@
  */
 import { Buffer } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
-import { parseConfig } from '../base/config/config.js';
 import type { Environment, ListenConfig } from '../base/config/types.js';
 import { EXIT, wordsOf } from '../base/errors.js';
 import { KIB, MIB, MINUTE_MS, SECOND_MS } from '../base/limits.js';
@@ -355,7 +354,7 @@ function settingsOf(
   // This user may have no permission to read the token, and a setting may have a fault: then it does without.
   const tries: Environment[] = [{ FIELDPOST_LISTEN, ...token }, { FIELDPOST_LISTEN }, {}];
   for (const one of tries) {
-    const parsed = parseConfig(one, context.read, context);
+    const parsed = context.settings.parse(one, context.read, context);
     if ('problems' in parsed) continue;
     const { listen, apiToken } = parsed.config;
     const sockets = isAsked ? [] : context.sockets;

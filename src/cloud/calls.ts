@@ -1,7 +1,7 @@
 /**
  * The calls of the cloud's contract, which devices make.
  */
-import type { Config } from '../base/config/settings.js';
+
 import { type Fault, FieldpostError } from '../base/errors.js';
 import { readJson } from '../base/http/body.js';
 import { sendTagged } from '../base/http/etag.js';
@@ -17,10 +17,11 @@ import { type Document, misunderstood } from './document.js';
 import type { FleetStore } from './fleet-store.js';
 import type { AcceptedMessages, Outbox } from './outbox.js';
 import { type Report, SAID, type Said, statusOf } from './presence.js';
+import type { CloudConfig } from './settings.js';
 
 /** The parts of the cloud that the calls use. */
 export interface CloudParts {
-  readonly config: Config;
+  readonly config: CloudConfig;
   readonly system: Pick<System, 'clock' | 'version'>;
   /** The messages to people. */
   readonly store: Store;

@@ -9,18 +9,15 @@
  *   outbox/                      the store of messages to people, and the lock of the directory
  */
 import { join } from 'node:path';
-import { changesBetween } from '../base/config/changes.js';
 import { addressOf } from '../base/config/endpoints.js';
-import type { Config } from '../base/config/settings.js';
 import type { ListenConfig } from '../base/config/types.js';
 import { FieldpostError } from '../base/errors.js';
 import { createHttp } from '../base/http/http.js';
 import { RefusedTotals } from '../base/http/problem.js';
 import { STOP_REQUESTS_MS } from '../base/limits.js';
 import { openListeners } from '../base/system/listen.js';
-import type { Daemon } from '../device/daemon.js';
 import { Delivery } from '../mail/delivery/delivery.js';
-import { inOrder, type System, storeOptions, tokenSources } from '../mail/engine.js';
+import { inOrder, type Reloaded, type System, storeOptions, tokenSources } from '../mail/engine.js';
 import type { Draft, SendShort } from '../mail/message/message.js';
 import { type KeyedContent, openStore, type Store } from '../mail/store/store.js';
 import type { CloudParts } from './calls.js';
@@ -34,6 +31,7 @@ import type { FleetStore } from './fleet-store.js';
 import { type CheckKey, createKeyCheck, OPERATOR } from './keys.js';
 import { AcceptedMessages, CLOUD_KEYS_AGE_MS, CLOUD_KEYS_MAX, Outbox } from './outbox.js';
 import { CLOUD_ROUTES } from './routes.js';
+import { CLOUD_SETTINGS, type CloudConfig } from './settings.js';
 import { Teller } from './telling.js';
 import { createWebhook } from './webhook.js';
 
@@ -42,7 +40,7 @@ export interface Cloud {
   /** The addresses it listens on; port 0 is replaced by the assigned port. */
   readonly addresses: readonly ListenConfig[];
   /** Follows the keys and the log level of a new configuration. */
-  readonly reload: Daemon['reload'];
+  reload(next: CloudConfig): Promise<Reloaded>;
   /** Ends requests under way, within STOP_REQUESTS_MS. Resolves when everything is on the disk. */
   stop(): Promise<void>;
 }
@@ -54,7 +52,7 @@ const KEYLESS =
  * Starts the cloud. Resolves when it answers devices. Rejects with FieldpostError (`already-running`, `unavailable`) or
  * the disk's error, with nothing left running. `shortWay` sends SMS, phone and push messages in place of the webhook.
  */
-export async function createCloud(config: Config, system: System, shortWay?: SendShort): Promise<Cloud> {
+export async function createCloud(config: CloudConfig, system: System, shortWay?: SendShort): Promise<Cloud> {
   // Not in `dev`, which has a short way.
   if (config.cloudServerKeys === null && shortWay === undefined)
     system.log.warn('configuration', { warning: KEYLESS });
@@ -80,7 +78,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
 
 /** The present keys file and the check of keys. A reload replaces both. */
 interface Access {
-  keysFile: Config['cloudServerKeys'];
+  keysFile: CloudConfig['cloudServerKeys'];
   check: CheckKey;
 }
 
@@ -88,7 +86,7 @@ interface Access {
 type Parts = Awaited<ReturnType<typeof build>>;
 
 /** Builds each part from those before it. */
-async function build(config: Config, system: System, store: Store, shortWay?: SendShort) {
+async function build(config: CloudConfig, system: System, store: Store, shortWay?: SendShort) {
   const { clock, log } = system;
   const webhook = shortWay ? null : await openWebhook(config, system);
   const send = shortWay ?? webhook?.send;
@@ -132,7 +130,7 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   return { ...calls, webhook, access, http: createCloudHttp(calls, access, system) };
 }
 
-function accessWith({ cloudServerKeys }: Config, made: FleetStore['keys']): Access {
+function accessWith({ cloudServerKeys }: CloudConfig, made: FleetStore['keys']): Access {
   return { keysFile: cloudServerKeys, check: createKeyCheck(cloudServerKeys, made) };
 }
 
@@ -140,7 +138,7 @@ function accessWith({ cloudServerKeys }: Config, made: FleetStore['keys']): Acce
 type Handing = Pick<FileFleetOptions, 'people' | 'accept' | 'tell'>;
 
 /** Opens the store that the settings name. */
-async function openFleet(config: Config, system: System, handing: Handing): Promise<FleetStore> {
+async function openFleet(config: CloudConfig, system: System, handing: Handing): Promise<FleetStore> {
   const delays = { delayMs: config.cloudServerDelayMs, stopDelayMs: config.cloudServerStopDelayMs };
   if (config.cloudServerStore === null) {
     return await openFileFleet({ ...system, ...handing, directory: directoryOf(config), delays });
@@ -155,7 +153,7 @@ async function openFleet(config: Config, system: System, handing: Handing): Prom
 }
 
 /** A client of the etcd of the settings. It connects with the first request. */
-async function connectEtcd(config: Config, system: System): Promise<Etcd> {
+async function connectEtcd(config: CloudConfig, system: System): Promise<Etcd> {
   const { cloudServerStore, cloudServerStoreCert: cert, cloudServerStoreKey: key } = config;
   const { cloudServerStoreUser: name, cloudServerStorePassword: password } = config;
   const { clock, connect } = system;
@@ -193,7 +191,7 @@ async function start(parts: Parts): Promise<Cloud> {
     async reload(next) {
       // The first keys, and the removal of all, change who can call at all: that needs a restart.
       const keysFollow = (held.cloudServerKeys === null) === (next.cloudServerKeys === null);
-      const { values, taken, waiting } = changesBetween(held, next, (member) =>
+      const { values, taken, waiting } = CLOUD_SETTINGS.changes(held, next, (member) =>
         member === 'logLevel' || (member === 'cloudServerKeys' && keysFollow) ? 'live' : 'restart',
       );
       held = { ...held, ...values };
@@ -213,13 +211,13 @@ async function start(parts: Parts): Promise<Cloud> {
   };
 }
 
-function directoryOf({ stateDir }: Config): string {
+function directoryOf({ stateDir }: CloudConfig): string {
   return join(stateDir, 'cloud');
 }
 
 /** Null without a webhook. */
 async function openWebhook(
-  { cloudServerWebhook: url, cloudServerWebhookAuth: webhookAuth }: Config,
+  { cloudServerWebhook: url, cloudServerWebhookAuth: webhookAuth }: CloudConfig,
   { clock, connect }: System,
 ) {
   if (url === null) return null;

@@ -2,13 +2,14 @@
  * Keys: a device's key opens calls for that device, the operator's key opens calls for all. A store keeps the digests of
  * the two keys that a device may have at a time: the present one, and the one that follows.
  */
-import type { Config } from '../base/config/settings.js';
+
 import { deviceId } from '../base/config/values.js';
 import { FieldpostError } from '../base/errors.js';
 import { bearerOf, createLocalCheck, digest, isOneOf } from '../base/http/access.js';
 import type { Exchange } from '../base/http/exchange.js';
 import { isJsonObject } from '../base/json.js';
 import type { DeviceKeys } from './fleet-store.js';
+import type { CloudConfig } from './settings.js';
 
 /** The operator's name in the keys file, in place of a device's. */
 export const OPERATOR = '*';
@@ -21,7 +22,7 @@ export type CheckKey = (exchange: Exchange, device: string | null) => void;
  * everything, but only for programs on this machine, not for web pages, and not for a proxy, which serves others.
  */
 export function createKeyCheck(
-  keys: Config['cloudServerKeys'],
+  keys: CloudConfig['cloudServerKeys'],
   made: Pick<DeviceKeys, 'has' | 'opens'>,
 ): CheckKey {
   if (keys === null) {

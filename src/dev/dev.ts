@@ -3,7 +3,6 @@
  * reference cloud as its cloud, all on loopback. It prints the addresses and every message, and has an inbox for browsers.
  */
 import { join } from 'node:path';
-import type { Config } from '../base/config/settings.js';
 import { SECOND_MS } from '../base/limits.js';
 import { counted } from '../base/sizes.js';
 import type { Clock } from '../base/system/clock.js';
@@ -15,12 +14,13 @@ import { type CaughtMail, openCatcher } from './catcher.js';
 import { Inbox, openMailbox } from './inbox.js';
 import { serveInbox } from './inbox-server.js';
 import { readMail } from './reader.js';
+import type { DevConfig } from './settings.js';
 
 /** A terminal gets so much of the text of a message. */
 const TEXT_CHARS_MAX = 4000;
 
 interface DevOptions {
-  readonly config: Config;
+  readonly config: DevConfig;
   readonly disk: Disk;
   readonly clock: Clock;
   readonly log: Log;
@@ -28,11 +28,11 @@ interface DevOptions {
   /** The port of the inbox, if it is free; else it gets another. */
   readonly inboxPort: number;
   readonly startDaemon: StartService;
-  readonly startCloud: (config: Config, send: SendShort) => ReturnType<StartService>;
+  readonly startCloud: (config: DevConfig, send: SendShort) => ReturnType<StartService>;
 }
 
 /** Starts a service and gives the address of its API. */
-type StartService = (config: Config) => Promise<{ address: string; stop(): Promise<void> }>;
+type StartService = (config: DevConfig) => Promise<{ address: string; stop(): Promise<void> }>;
 
 /** The id and the key of the device; the embedded cloud accepts any key. */
 const DEVICE = 'dev';

@@ -3,13 +3,8 @@
  * the SMTP server are loaded only if the settings have them.
  */
 
-import { clearTextAdvice } from '../base/config/advice.js';
-import { changesBetween } from '../base/config/changes.js';
-import { needsToken } from '../base/config/consistency.js';
-import { addressOf } from '../base/config/endpoints.js';
-import { heloNameOf, isOfThisDevice, mayBeFrom } from '../base/config/names.js';
-import type { Config } from '../base/config/settings.js';
-import type { CloudConfig, Environment, ListenConfig } from '../base/config/types.js';
+import { addressOf, needsToken } from '../base/config/endpoints.js';
+import type { Environment, ListenConfig } from '../base/config/types.js';
 import { type ErrorCode, FieldpostError } from '../base/errors.js';
 import type { Http } from '../base/http/http.js';
 import { RefusedTotals } from '../base/http/problem.js';
@@ -27,14 +22,16 @@ import {
 } from '../base/views.js';
 import type { ShortWay } from '../mail/delivery/cloud-transport.js';
 import { Delivery } from '../mail/delivery/delivery.js';
-import { inOrder, namesOf, type System, storeOptions, tokenSources } from '../mail/engine.js';
+import { inOrder, namesOf, type Reloaded, type System, storeOptions, tokenSources } from '../mail/engine.js';
 import type { Address } from '../mail/message/address.js';
 import type { BeginMail } from '../mail/message/message.js';
+import { heloNameOf, isOfThisDevice, mayBeFrom } from '../mail/names.js';
 import { openStore, type Store } from '../mail/store/store.js';
 import { createApi } from './api/server.js';
 import { AddressBook } from './book/address-book.js';
 import type { Link } from './link/link.js';
 import type { Sync } from './link/sync.js';
+import { DEVICE_SETTINGS, type DeviceConfig, exposedAdvice, type LinkConfig } from './settings.js';
 
 /** A running daemon. */
 export interface Daemon {
@@ -47,18 +44,18 @@ export interface Daemon {
    * Follows a new configuration without a restart, after the message being sent (within bounds). `taken`: the keys that
    * changed. `waiting`: the keys that need a restart.
    */
-  reload(next: Config): Promise<{ readonly taken: readonly string[]; readonly waiting: readonly string[] }>;
+  reload(next: DeviceConfig): Promise<Reloaded>;
   /**
    * Finishes requests and mails under way, within bounds. Resolves when everything is on the disk. `next`: the settings
    * of the next start, if known. If they name another cloud, the present cloud is told that the device has moved.
    */
-  stop(next?: Config): Promise<void>;
+  stop(next?: DeviceConfig): Promise<void>;
 }
 
 /** The parts that build() makes. */
 interface Parts {
   /** A reload changes this object, so every module reads it each time. */
-  readonly live: Config;
+  readonly live: DeviceConfig;
   readonly system: System;
   readonly store: Store;
   readonly cloud: CloudSide | null;
@@ -75,7 +72,7 @@ interface Parts {
  * Starts the daemon. Resolves when requests are answered. Rejects with FieldpostError (`already-running`, `unavailable`)
  * or an error of the disk, with nothing left running.
  */
-export async function createDaemon(config: Config, system: System): Promise<Daemon> {
+export async function createDaemon(config: DeviceConfig, system: System): Promise<Daemon> {
   const live = { ...config };
   const store = await openStore({ ...storeOptions(live, system), directory: live.stateDir });
   try {
@@ -87,7 +84,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
 }
 
 /** Builds each part from those before it. */
-async function build(live: Config, system: System, store: Store): Promise<Parts> {
+async function build(live: DeviceConfig, system: System, store: Store): Promise<Parts> {
   const { clock, log, version } = system;
   const book = new AddressBook(store.book);
   const cloud = live.cloud && (await openCloud(live, live.cloud, system, store, book));
@@ -178,7 +175,7 @@ async function start(parts: Parts): Promise<Daemon> {
     smtpAddresses: smtp?.addresses ?? [],
     status: () => statusLine(doing(parts)),
     async reload(next) {
-      const { values, renewsDelivery, taken, waiting } = changesBetween(live, next);
+      const { values, renewsDelivery, taken, waiting } = DEVICE_SETTINGS.changes(live, next);
       Object.assign(live, values);
       if ('cloudProxy' in values) cloud?.link.wake();
       await delivery.reload(renewsDelivery);
@@ -229,11 +226,11 @@ function warnOfHanded(
 ): void {
   const known = live[door].map(addressOf);
   const handed = opened.filter((one) => !known.includes(addressOf(one)));
-  for (const warning of clearTextAdvice(door, handed, live)) system.log.warn('configuration', { warning });
+  for (const warning of exposedAdvice(door, handed, live)) system.log.warn('configuration', { warning });
 }
 
 /** True if the device reports to another cloud, under another name, or to none. */
-function hasMoved({ cloud: before }: Config, { cloud: next }: Config): boolean {
+function hasMoved({ cloud: before }: DeviceConfig, { cloud: next }: DeviceConfig): boolean {
   return before?.url !== next?.url || before?.deviceId !== next?.deviceId;
 }
 
@@ -271,7 +268,7 @@ export interface SmtpSide extends Listeners {
  * `isApiOpen`: anybody on this device may do everything over the local API.
  */
 export async function openSmtp(
-  live: Config,
+  live: DeviceConfig,
   system: System,
   begin: BeginMail,
   refused: (code: ErrorCode) => void,
@@ -309,7 +306,7 @@ export async function openSmtp(
   return { ...listeners, stop: (withinMs) => server.stop(withinMs) };
 }
 
-function identityOf({ smtpCert: cert, smtpKey: key }: Config) {
+function identityOf({ smtpCert: cert, smtpKey: key }: DeviceConfig) {
   return cert === null || key === null ? null : { cert, key };
 }
 
@@ -326,8 +323,8 @@ interface CloudSide {
 
 /** Builds the cloud's side. Nothing is sent before start(). */
 async function openCloud(
-  config: Config,
-  cloud: CloudConfig,
+  config: DeviceConfig,
+  cloud: LinkConfig,
   system: System,
   store: Store,
   book: AddressBook,
@@ -388,7 +385,7 @@ function linkView(cloud: CloudSide | null, waitReason: string | null): LinkView 
 }
 
 /** Sockets from systemd replace the default of FIELDPOST_LISTEN; listeners that are set there are opened as well. */
-export function withSockets(config: Config, env: Environment, handed: System['handed']): Config {
+export function withSockets(config: DeviceConfig, env: Environment, handed: System['handed']): DeviceConfig {
   const isSet = (env.FIELDPOST_LISTEN ?? '').trim() !== '';
   const isOpen = handed?.some(({ use }) => use !== 'smtp') ?? false;
   return isOpen && !isSet ? { ...config, listen: [] } : config;

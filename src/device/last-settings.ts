@@ -7,8 +7,7 @@
  * program takes no file with a null: it would open its API without the token.
  */
 import { join } from 'node:path';
-import { formatProblem, type ParsedConfig } from '../base/config/config.js';
-import { ROWS, SECRET_BY_KEY } from '../base/config/settings.js';
+import { formatProblem, type Parsed } from '../base/config/settings.js';
 import type { Environment } from '../base/config/types.js';
 import { secretPath } from '../base/config/values.js';
 import { DurableFile, type Low, openLow } from '../base/durable-file.js';
@@ -17,9 +16,10 @@ import { mapOf, shapeOf } from '../base/json.js';
 import type { Disk } from '../base/system/disk.js';
 import type { Log } from '../base/system/log.js';
 import { type ChosenSettings, type GoodSettings, plainChoice, type SettingsChoice } from '../mail/serve.js';
+import { DEVICE_SETTINGS, type DeviceConfig } from './settings.js';
 
 interface LastSettingsOptions {
-  readonly parse: (env: Environment, accepted: ReadonlySet<string>) => ParsedConfig;
+  readonly parse: (env: Environment, accepted: ReadonlySet<string>) => Parsed<DeviceConfig>;
   /** False: only the given settings are good enough, because a person can correct them. */
   readonly mayFallBack: boolean;
   readonly disk: Disk;
@@ -36,7 +36,7 @@ interface Document {
 }
 
 /** The kept settings of one state directory. */
-export class LastSettings implements SettingsChoice {
+export class LastSettings implements SettingsChoice<DeviceConfig> {
   readonly #options: LastSettingsOptions;
   readonly #path: string;
   readonly #file: Low<Document | null>;
@@ -61,12 +61,12 @@ export class LastSettings implements SettingsChoice {
   }
 
   /** Parses `env`. The kept keys are accepted: a newer version knew them, even if this one does not. */
-  parse(env: Environment): ParsedConfig {
+  parse(env: Environment): Parsed<DeviceConfig> {
     return this.#options.parse(env, new Set(Object.keys(this.#kept ?? {})));
   }
 
   /** The settings to start with: `env`, or the kept ones if `env` cannot be used. */
-  choose(env: Environment, fault: string | null): ChosenSettings {
+  choose(env: Environment, fault: string | null): ChosenSettings<DeviceConfig> {
     const found = plainChoice((one) => this.parse(one)).choose(env, fault);
     if (!('problems' in found) || !this.#options.mayFallBack || this.#kept === null) return found;
     const { problems } = found;
@@ -102,8 +102,10 @@ export class LastSettings implements SettingsChoice {
   }
 
   /** A problem for each secret that the kept settings had, and that is nowhere now: a token must not fall away. */
-  #missing({ config }: GoodSettings): string[] {
-    const gone = ROWS.filter(([member, { key }]) => this.#kept?.[key] === null && config[member] === null);
+  #missing({ config }: GoodSettings<DeviceConfig>): string[] {
+    const gone = DEVICE_SETTINGS.rows.filter(
+      ([member, { key }]) => this.#kept?.[key] === null && config[member as keyof DeviceConfig] === null,
+    );
     return gone.map(([, { key }]) => `${key}: it was set, a secret is not kept, and it is not set now`);
   }
 
@@ -118,8 +120,8 @@ function isSetting(key: string): boolean {
 
 /** True if the value is a secret itself, or that of a key that this version does not know. A path is none. */
 function mayBeSecret(key: string, value: string): boolean {
-  const row = ROWS.find(([, row]) => row.key === key)?.[1];
-  if (row === undefined) return !SECRET_BY_KEY.has(key);
+  const row = DEVICE_SETTINGS.rows.find(([, row]) => row.key === key)?.[1];
+  if (row === undefined) return !DEVICE_SETTINGS.secretByKey.has(key);
   const { isSecret, credential, file, kind } = row;
   if (!isSecret || kind === secretPath || (file !== null && credential === null)) return false;
   return kind.hides?.(kind.parse(value.trim())) ?? true;

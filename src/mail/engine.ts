@@ -2,8 +2,7 @@
  * What a service takes of the outside, and the parts of the engine that it opens with it. The device and the cloud are both
  * made of them.
  */
-import { senderOf } from '../base/config/names.js';
-import type { Config } from '../base/config/settings.js';
+
 import { assert, wordsOf } from '../base/errors.js';
 import type { Connect } from '../base/system/connect.js';
 import type { openHttps } from '../base/system/https.js';
@@ -14,6 +13,8 @@ import type { peerUid } from '../base/system/peer.js';
 import type { SettingsFault } from '../base/views.js';
 import type { OpenTokenSource } from './delivery/oauth/access-tokens.js';
 import type { openSession } from './delivery/smtp/session.js';
+import { senderOf } from './names.js';
+import type { MailConfig } from './settings.js';
 import type { RefreshToken } from './store/refresh-token.js';
 import type { StoreOptions } from './store/store.js';
 
@@ -54,8 +55,14 @@ export function namesOf({ hostname, hostNames }: Pick<System, 'hostname' | 'host
   return hostNames?.() ?? [hostname()];
 }
 
+/** What a reload has changed: the keys that hold at once, and those that wait for a restart. */
+export interface Reloaded {
+  readonly taken: readonly string[];
+  readonly waiting: readonly string[];
+}
+
 /** The options of a store. It follows `config`, which a reload changes. */
-export function storeOptions(config: Config, system: System): Omit<StoreOptions, 'directory'> {
+export function storeOptions(config: MailConfig, system: System): Omit<StoreOptions, 'directory'> {
   return {
     ...system,
     historyMax: config.history,

@@ -2,10 +2,8 @@
  * Runs a service until a signal: chooses its settings, starts it, tells the service manager, follows reloads and stops it.
  */
 
-import { allWarnings } from '../base/config/advice.js';
-import { formatProblem, namedStateDirectory, type ParsedConfig } from '../base/config/config.js';
-import type { Config } from '../base/config/settings.js';
-import type { Environment, RelayConfig, SettingsSource } from '../base/config/types.js';
+import { formatProblem, namedStateDirectory, type Parsed } from '../base/config/settings.js';
+import type { Environment, SettingsSource } from '../base/config/types.js';
 import { type ErrorCode, EXIT, FieldpostError, systemCodeOf, wordsOf } from '../base/errors.js';
 import { SECOND_MS } from '../base/limits.js';
 import { fileSystemBytes, systemDisk } from '../base/system/disk.js';
@@ -24,7 +22,9 @@ import { visible } from '../base/text.js';
 import type { SettingsFault, TrialFault } from '../base/views.js';
 import { type OpenTokenSource, RelayTokens, TokenError } from './delivery/oauth/access-tokens.js';
 import type { TrialOptions } from './delivery/smtp/trial.js';
-import { type System, tokenSources } from './engine.js';
+import { type Reloaded, type System, tokenSources } from './engine.js';
+import type { MailConfig, RelayConfig } from './settings.js';
+import { allWarnings } from './settings-rules.js';
 
 /** State of the process that a reload changes. */
 export interface Running {
@@ -33,37 +33,34 @@ export interface Running {
 }
 
 /** Settings that can be used. */
-export type GoodSettings = Exclude<ParsedConfig, { problems: unknown }>;
+export type GoodSettings<C> = Extract<Parsed<C>, { config: C }>;
 
 /** The settings to start with, and what is wrong with those that were given; or why there are none. */
-export type ChosenSettings =
-  | { readonly parsed: GoodSettings; readonly env: Environment; readonly refused: string | null }
+export type ChosenSettings<C> =
+  | { readonly parsed: GoodSettings<C>; readonly env: Environment; readonly refused: string | null }
   | { readonly problems: readonly string[] };
 
 /** Decides which settings a service runs with. */
-export interface SettingsChoice {
-  parse(env: Environment): ParsedConfig;
+export interface SettingsChoice<C> {
+  parse(env: Environment): Parsed<C>;
   /** `fault`: why the env file cannot be read, or null. */
-  choose(env: Environment, fault: string | null): ChosenSettings;
+  choose(env: Environment, fault: string | null): ChosenSettings<C>;
   /** The service runs with `env` now. */
   keep(env: Environment): Promise<void>;
 }
 
 /** A running service. */
-export interface Served {
+export interface Served<C> {
   /** The status line for the service manager. */
   status(): string;
-  /** Follows a new configuration. `taken`: the keys that changed. `waiting`: those that need a restart. */
-  readonly reload?: (
-    next: Config,
-    env: Environment,
-  ) => Promise<{ readonly taken: readonly string[]; readonly waiting: readonly string[] }>;
+  /** Follows a new configuration. */
+  readonly reload?: (next: C, env: Environment) => Promise<Reloaded>;
   /** `next`: the settings of the next start, if known. */
-  stop(next?: Config): Promise<void>;
+  stop(next?: C): Promise<void>;
 }
 
 /** What a program serves. */
-export interface Service {
+export interface Service<C extends MailConfig> {
   /** The name of the program. */
   readonly program: string;
   readonly version: string;
@@ -72,12 +69,12 @@ export interface Service {
   /** True: SIGHUP ends it, because it belongs to a terminal. */
   readonly endsWithTerminal: boolean;
   /** `directory`: the state directory that the settings name. */
-  openChoice(system: System, directory: string): Promise<SettingsChoice>;
-  start(config: Config, system: System, env: Environment): Promise<Served>;
+  openChoice(system: System, directory: string): Promise<SettingsChoice<C>>;
+  start(config: C, system: System, env: Environment): Promise<Served<C>>;
 }
 
 /** Decides for settings that are used as they are, or not at all. */
-export function plainChoice(parse: (env: Environment) => ParsedConfig): SettingsChoice {
+export function plainChoice<C>(parse: (env: Environment) => Parsed<C>): SettingsChoice<C> {
   return {
     parse,
     choose(env, fault) {
@@ -103,7 +100,11 @@ const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
 };
 
 /** Runs the service until a signal; gives the exit status. */
-export async function serve(service: Service, settings: SettingsSource, self: Process): Promise<number> {
+export async function serve<C extends MailConfig>(
+  service: Service<C>,
+  settings: SettingsSource,
+  self: Process,
+): Promise<number> {
   const running: Running = { level: 'info', fault: null };
   const system = createSystem(self, service.version, running);
   const { log } = system;
@@ -207,10 +208,10 @@ async function openNotifier(
   return new StateNotifier({ notifier, clock, watchdogMs: watchdogMsOf(env, pid) });
 }
 
-interface ReloadParts {
-  readonly served: Pick<Served, 'reload'>;
+interface ReloadParts<C extends MailConfig> {
+  readonly served: Pick<Served<C>, 'reload'>;
   readonly settings: Pick<SettingsSource, 'reread'>;
-  readonly choice: SettingsChoice;
+  readonly choice: SettingsChoice<C>;
   readonly running: Running;
   readonly system: Pick<System, 'clock' | 'log'>;
   readonly warnings: Warnings;
@@ -218,7 +219,7 @@ interface ReloadParts {
 }
 
 /** Reads the settings again and gives them to the service. Settings with a fault change nothing. */
-export async function reload(parts: ReloadParts): Promise<void> {
+export async function reload<C extends MailConfig>(parts: ReloadParts<C>): Promise<void> {
   const { served, settings, choice, running, system, warnings, fileSystemBytes } = parts;
   const { clock, log } = system;
   if (served.reload === undefined) return;
@@ -241,10 +242,10 @@ export async function reload(parts: ReloadParts): Promise<void> {
 }
 
 /** The settings that the next start will find; undefined if they cannot be read or used. */
-export function nextConfig(
+export function nextConfig<C>(
   settings: Pick<SettingsSource, 'reread'>,
-  choice: Pick<SettingsChoice, 'parse'>,
-): Config | undefined {
+  choice: Pick<SettingsChoice<C>, 'parse'>,
+): C | undefined {
   try {
     const parsed = choice.parse(settings.reread());
     return 'problems' in parsed ? undefined : parsed.config;
@@ -259,13 +260,13 @@ export class Warnings {
   readonly #sendsMail: boolean;
   #told: ReadonlySet<string> = new Set();
 
-  constructor(system: Pick<System, 'log' | 'hostname'>, { sendsMail }: Pick<Service, 'sendsMail'>) {
+  constructor(system: Pick<System, 'log' | 'hostname'>, { sendsMail }: Pick<Service<never>, 'sendsMail'>) {
     this.#system = system;
     this.#sendsMail = sendsMail;
   }
 
   /** `sizeBytes`: the size of the file system with the state directory. */
-  tell(parsed: GoodSettings, sizeBytes: number): void {
+  tell(parsed: GoodSettings<MailConfig>, sizeBytes: number): void {
     const { log, hostname } = this.#system;
     const all = allWarnings(parsed, this.#sendsMail ? hostname() : null, sizeBytes);
     for (const warning of all) if (!this.#told.has(warning)) log.warn('configuration', { warning });

@@ -9,6 +9,7 @@ import type { Environment } from '../../src/base/config/types.js';
 import { runCommand } from '../../src/cli/cli.js';
 import type { CommandContext } from '../../src/cli/command.js';
 import { DEVICE_PROGRAM } from '../../src/cli/device.js';
+import { DEVICE_SETTINGS } from '../../src/device/settings.js';
 import type { TestApi } from '../support/api.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
@@ -52,6 +53,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
       uptimeMs: 3_600_000,
       uid: 1000,
     }),
+    settings: DEVICE_SETTINGS,
     sockets: [],
     disk: new FaultyDisk(),
     writeNew: () => Promise.reject(failure('EROFS', '/x')),

@@ -3,10 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { ownerAdvice } from '../../src/base/config/advice.js';
-import { parseConfig } from '../../src/base/config/config.js';
-import { ROWS } from '../../src/base/config/settings.js';
-import type { Environment } from '../../src/base/config/types.js';
+import type { Environment, StatOf } from '../../src/base/config/types.js';
+import { DEV_SETTINGS } from '../../src/dev/settings.js';
 import { makeCertificate } from '../support/certificate.js';
 import { MAIN, needsProgram, startIn } from '../support/daemon.js';
 import { systemError } from '../support/system-error.js';
@@ -16,7 +14,7 @@ const LONG = 'a'.repeat(16);
 
 /** The warnings about `env`; `text` is in every file, and `mode` is that of every file. */
 function warningsOf(env: Environment, mode = 0o600, text: (path: string) => string = () => LONG) {
-  const parsed = parseConfig({ FIELDPOST_STATE_DIR: '/s', ...env }, text, {
+  const parsed = DEV_SETTINGS.parse({ FIELDPOST_STATE_DIR: '/s', ...env }, text, {
     hostname: 'gateway-7',
     statOf: (path) => ({ uid: 0, mode: /^\/(?:s|proc\/self)$/.test(path) ? 0o40700 : mode }),
   });
@@ -90,7 +88,10 @@ t.test('every file with a secret is looked at, and no other', async (t) => {
     FIELDPOST_CLOUD_SERVER_KEYS_FILE: '/k/keys',
     FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE: '/k/auth',
   };
-  const keys = ROWS.map(([, row]) => ({ row, key: row.credential === null ? row.key : `${row.key}_FILE` }));
+  const keys = DEV_SETTINGS.rows.map(([, row]) => ({
+    row,
+    key: row.credential === null ? row.key : `${row.key}_FILE`,
+  }));
   const files = keys.filter(({ key }) => key.endsWith('_FILE'));
   t.ok(files.filter(({ row }) => row.isSecret).length >= 12);
   for (const { key, row } of files) {
@@ -101,7 +102,7 @@ t.test('every file with a secret is looked at, and no other', async (t) => {
       looked.push(at);
       return null;
     };
-    parseConfig({ [key]: path }, textOf, { hostname: 'a', statOf });
+    DEV_SETTINGS.parse({ [key]: path }, textOf, { hostname: 'a', statOf });
     t.same(
       looked.filter((at) => at.startsWith('/k/')),
       row.isSecret ? [path] : [],
@@ -185,13 +186,17 @@ t.test('a state directory of another user, or open to others', needsProgram, asy
 });
 
 t.test('the owner of the state directory is compared with our own user', async (t) => {
+  const warnedOf = (statOf: StatOf) => {
+    const parsed = DEV_SETTINGS.parse({ FIELDPOST_STATE_DIR: '/s' }, () => '', { hostname: 'a', statOf });
+    return 'problems' in parsed ? parsed.problems : parsed.warnings;
+  };
   const told = (stateDir: { uid: number; mode: number } | null, uid = 990) =>
-    ownerAdvice({ stateDir: '/s' }, (path) => (path === '/s' ? stateDir : { uid, mode: 0 }));
+    warnedOf((path) => (path === '/s' ? stateDir : { uid, mode: 0 }));
   t.same(told(null), [], 'there is none yet');
   t.same(told({ uid: 990, mode: 0o40700 }), []);
   t.match(told({ uid: 0, mode: 0o40777 }), [/^\/s belongs to user 0/, /^\/s is open .*\(mode 777\)/]);
   t.same(
-    ownerAdvice({ stateDir: '/s' }, (path) => (path === '/s' ? { uid: 1, mode: 0o777 } : null)),
+    warnedOf((path) => (path === '/s' ? { uid: 1, mode: 0o777 } : null)),
     [],
     'without /proc',
   );

@@ -1,9 +1,8 @@
 import t from 'tap';
-import { changesBetween } from '../../src/base/config/changes.js';
-import { describeConfig, formatProblem, parseConfig } from '../../src/base/config/config.js';
 import { parseEnvFile } from '../../src/base/config/env-file.js';
-import { type Config, SECRET_BY_KEY } from '../../src/base/config/settings.js';
+import { formatProblem } from '../../src/base/config/settings.js';
 import type { Environment } from '../../src/base/config/types.js';
+import { DEV_SETTINGS, type DevConfig } from '../../src/dev/settings.js';
 import { makeCertificate } from '../support/certificate.js';
 import { systemError } from '../support/system-error.js';
 
@@ -18,14 +17,14 @@ function parse(env: Environment, files: Record<string, string> = {}, hostname = 
     if (text === undefined) throw systemError('ENOENT', `ENOENT: no such file, open '${path}'`);
     return text;
   };
-  const parsed = parseConfig(env, read, { hostname });
+  const parsed = DEV_SETTINGS.parse(env, read, { hostname });
   return 'problems' in parsed
     ? { config: null, warnings: [], problems: parsed.problems.map(formatProblem) }
     : { config: parsed.config, warnings: [...parsed.warnings], problems: [] };
 }
 
-/** The Config of `env`, which must be good. */
-function good(env: Environment, files: Record<string, string> = {}): Config {
+/** The DevConfig of `env`, which must be good. */
+function good(env: Environment, files: Record<string, string> = {}): DevConfig {
   const { config, problems } = parse(env, files);
   if (config === null) throw new Error(problems.join('\n'));
   return config;
@@ -34,7 +33,7 @@ function good(env: Environment, files: Record<string, string> = {}): Config {
 t.test('with nothing set there is nothing to complain about, and the defaults are good values', async (t) => {
   const { config, warnings, problems } = parse({});
   t.same([warnings, problems], [[], []]);
-  const told = describeConfig(good({}), 'gateway-7');
+  const told = DEV_SETTINGS.describe(good({}), 'gateway-7');
   const { FIELDPOST_LISTEN, FIELDPOST_FROM: _, FIELDPOST_HELO_NAME: __, ...rest } = told;
   t.equal(FIELDPOST_LISTEN, '127.0.0.1:43770', 'nobody else reaches it');
   t.strictSame(good(rest), config);
@@ -58,7 +57,7 @@ t.test('every setting reaches its own field', async (t) => {
     '/k/keys': 'dev-1 abc',
     '/k/auth': 'Bearer abc',
   };
-  const env: Record<string, [value: string, member: keyof Config, wanted: unknown]> = {
+  const env: Record<string, [value: string, member: keyof DevConfig, wanted: unknown]> = {
     FIELDPOST_RELAY: ['smtp://u@r:26', 'relays', [{ host: 'r', port: 26, tls: 'starttls', user: 'u' }]],
     FIELDPOST_RELAY_USER: ['other', 'relayUser', 'other'],
     FIELDPOST_RELAY_PASSWORD_FILE: ['/k/pw', 'relayPassword', 'hunter2'],
@@ -159,7 +158,7 @@ t.test('every setting reaches its own field', async (t) => {
   ];
   const direct = secrets.map((name) => `FIELDPOST_${name}`);
   t.strictSame(
-    [...SECRET_BY_KEY.keys()].sort(),
+    [...DEV_SETTINGS.secretByKey.keys()].sort(),
     [...Object.keys({ ...env, ...oauth, ...tokenFile }), ...direct].sort(),
     'no setting is left out here',
   );
@@ -536,7 +535,7 @@ t.test('where access tokens come from', async (t) => {
   ]);
   const clear = parse({ ...file, FIELDPOST_RELAY: 'smtp://u@h?tls=never' });
   t.match(clear.warnings, [/\?tls=never sends the access token to h in clear text/]);
-  const shown = describeConfig(good({ ...relay, ...url, ...id, ...secret, ...refresh }, files), 'h');
+  const shown = DEV_SETTINGS.describe(good({ ...relay, ...url, ...id, ...secret, ...refresh }, files), 'h');
   t.match(shown, {
     FIELDPOST_RELAY_OAUTH_TOKEN_URL: 'https://l.example/t',
     FIELDPOST_RELAY_OAUTH_CLIENT_ID: 'app',
@@ -570,7 +569,7 @@ t.test('the name in EHLO is a domain or an address literal', (t) => {
   for (const name of [...names, '[300.0.0.1]', '[2001:db8::7]', '[IPv6:x]', '[]'])
     t.match(parse({ FIELDPOST_HELO_NAME: name }).problems, [/neither a host name/], name);
   const shown = (env: Environment, hostname: string) =>
-    describeConfig(good(env), hostname).FIELDPOST_HELO_NAME;
+    DEV_SETTINGS.describe(good(env), hostname).FIELDPOST_HELO_NAME;
   t.equal(shown({}, 'pump-3'), 'pump-3');
   t.equal(shown({}, 'my_gateway'), '[127.0.0.1]');
   t.equal(shown({ FIELDPOST_HELO_NAME: 'a.example' }, 'pump-3'), 'a.example');
@@ -632,7 +631,7 @@ t.test('a webhook, a time zone', async (t) => {
   t.equal(config.cloudServerWebhook, env.FIELDPOST_CLOUD_SERVER_WEBHOOK);
   t.equal(config.cloudServerTimeZone, 'Europe/Amsterdam');
   t.equal(
-    describeConfig(config, 'gateway-7').FIELDPOST_CLOUD_SERVER_WEBHOOK,
+    DEV_SETTINGS.describe(config, 'gateway-7').FIELDPOST_CLOUD_SERVER_WEBHOOK,
     'https://hooks.example.com/(hidden)',
   );
   t.match(
@@ -663,7 +662,7 @@ t.test('the description can be read back, and hides secrets', async (t) => {
     FIELDPOST_MAX_BODY: '1536KiB',
     FIELDPOST_LISTEN: 'unix:/a,[::1]:1',
   };
-  const described = describeConfig(good(env), 'gateway-7');
+  const described = DEV_SETTINGS.describe(good(env), 'gateway-7');
   t.match(described, {
     FIELDPOST_RELAY: 'smtp://joe%40x@h:587,smtps://[::1]:1,smtp://k:25?tls=never',
     FIELDPOST_RELAY_PASSWORD: '(hidden)',
@@ -757,9 +756,9 @@ t.test(
     ];
     for (const [one, other, taken, waiting] of cases) {
       const [before, after] = [good({ ...base, ...one }, files), good({ ...base, ...other }, files)];
-      t.match(changesBetween(before, after), { taken, waiting }, JSON.stringify(other));
+      t.match(DEV_SETTINGS.changes(before, after), { taken, waiting }, JSON.stringify(other));
     }
-    const { values } = changesBetween(good(base), good({ ...base, FIELDPOST_MAX_AGE_SMS: '2h' }));
+    const { values } = DEV_SETTINGS.changes(good(base), good({ ...base, FIELDPOST_MAX_AGE_SMS: '2h' }));
     t.equal(values.maxAgeMs?.[2], 7_200_000);
   },
 );
@@ -785,7 +784,7 @@ t.test('a unix socket for sending only', async (t) => {
     { kind: 'unix', path: '/b', sendOnly: true },
   ]);
   t.equal(
-    describeConfig(good({ FIELDPOST_LISTEN: 'unix-send:/b' }), 'gateway-7').FIELDPOST_LISTEN,
+    DEV_SETTINGS.describe(good({ FIELDPOST_LISTEN: 'unix-send:/b' }), 'gateway-7').FIELDPOST_LISTEN,
     'unix-send:/b',
   );
 });

@@ -1,7 +1,8 @@
 /** Where the reference cloud's etcd is, and who the instance is there. */
 import t from 'tap';
-import { describeConfig, formatProblem, parseConfig } from '../../src/base/config/config.js';
+import { formatProblem } from '../../src/base/config/settings.js';
 import type { Environment } from '../../src/base/config/types.js';
+import { DEV_SETTINGS } from '../../src/dev/settings.js';
 import { makeCertificate } from '../support/certificate.js';
 
 const [OWN, OTHER] = [makeCertificate({ name: 'a' }), makeCertificate({ name: 'b' })];
@@ -18,9 +19,9 @@ function parse(some: Record<string, string>) {
   const env: Environment = Object.fromEntries(
     Object.entries(some).map(([name, value]) => [`${KEY}${name === '' ? '' : `_${name}`}`, value]),
   );
-  const parsed = parseConfig(env, (path) => FILES[path] ?? '', { hostname: 'a' });
+  const parsed = DEV_SETTINGS.parse(env, (path) => FILES[path] ?? '', { hostname: 'a' });
   if ('problems' in parsed) return { problems: parsed.problems.map(formatProblem) };
-  return { config: parsed.config, shown: describeConfig(parsed.config, 'a'), problems: [] };
+  return { config: parsed.config, shown: DEV_SETTINGS.describe(parsed.config, 'a'), problems: [] };
 }
 
 t.test('the members of an etcd', async (t) => {

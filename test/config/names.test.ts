@@ -1,9 +1,9 @@
 /** The users of a device are those at its own name, and nobody at the name of a domain that has a mail server. */
 import { hostname } from 'node:os';
 import t from 'tap';
-import { isOfThisDevice } from '../../src/base/config/names.js';
 import { machineNames } from '../../src/base/system/machine.js';
 import type { Address } from '../../src/mail/message/address.js';
+import { isOfThisDevice } from '../../src/mail/names.js';
 import { FakeClock } from '../support/clock.js';
 
 const KEEPER = 'keeper@post.example' as Address;

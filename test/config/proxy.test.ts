@@ -1,7 +1,8 @@
 /** The proxy on the way to the cloud: its URL, and the variables that other programs use, too. */
 import t from 'tap';
-import { describeConfig, formatProblem, parseConfig } from '../../src/base/config/config.js';
+import { formatProblem } from '../../src/base/config/settings.js';
 import type { Environment } from '../../src/base/config/types.js';
+import { DEV_SETTINGS } from '../../src/dev/settings.js';
 
 const CLOUD = {
   FIELDPOST_CLOUD: 'https://cloud.field.example/v1',
@@ -10,14 +11,14 @@ const CLOUD = {
 };
 
 function parse(env: Environment, files: Readonly<Record<string, string>> = {}) {
-  const parsed = parseConfig(
+  const parsed = DEV_SETTINGS.parse(
     { ...CLOUD, ...env },
     (path) => files[path] ?? (path.startsWith('/c/') ? '(not given)' : 'a-long-random-key'),
     { hostname: 'gateway-7' },
   );
   if ('problems' in parsed) return { problems: parsed.problems.map(formatProblem) };
   const { config, warnings } = parsed;
-  const shown = describeConfig(config, 'gateway-7').FIELDPOST_CLOUD_PROXY;
+  const shown = DEV_SETTINGS.describe(config, 'gateway-7').FIELDPOST_CLOUD_PROXY;
   return { proxy: config.cloudProxy, warnings, shown, problems: [] };
 }
 

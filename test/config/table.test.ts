@@ -5,7 +5,9 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Row } from '../../src/base/config/row.js';
-import { ROWS, SECRET_BY_KEY } from '../../src/base/config/settings.js';
+import type { Settings } from '../../src/base/config/settings.js';
+import { DEV_SETTINGS } from '../../src/dev/settings.js';
+import { DEVICE_SETTINGS } from '../../src/device/settings.js';
 import { PAGES, sameBlock } from '../support/pages.js';
 import { readTree } from '../support/source.js';
 
@@ -20,8 +22,8 @@ interface Entry {
   readonly holds: string;
 }
 
-/** An entry for each key; a secret has two. */
-const ENTRIES: readonly Entry[] = ROWS.flatMap(([, row]: readonly [unknown, Row<unknown>]) => {
+/** An entry for each key of a row; a secret has two. */
+function entriesOf(row: Row<unknown>): readonly Entry[] {
   const { key, fallbackWords: fallback, allowed, about, file, credential } = row;
   const holds = row.follows === 'restart' ? 'after a restart' : 'at once';
   const own = { key, fallback, allowed, about, holds };
@@ -31,20 +33,24 @@ const ENTRIES: readonly Entry[] = ROWS.flatMap(([, row]: readonly [unknown, Row<
     { ...own, key: `${key}_FILE`, allowed: file.allowed },
     { ...own, fallback: 'none', about: same },
   ];
-});
+}
 
-/** The settings as Markdown: a heading for each, so that a link can point to one. */
-const LINES = ENTRIES.flatMap(({ key, fallback, allowed, about, holds }) => [
-  `### ${key}`,
-  '',
-  about,
-  '',
-  `Allowed: ${allowed}. Default: ${fallback}. A new value holds ${holds}.`,
-  '',
-]);
+/** The settings of a program as Markdown: a heading for each, so that a link can point to one. */
+function linesOf({ rows }: Pick<Settings<never>, 'rows'>): string[] {
+  return rows
+    .flatMap(([, row]) => entriesOf(row))
+    .flatMap(({ key, fallback, allowed, about, holds }) => [
+      `### ${key}`,
+      '',
+      about,
+      '',
+      `Allowed: ${allowed}. Default: ${fallback}. A new value holds ${holds}.`,
+      '',
+    ]);
+}
 
 t.test('fieldpost.env(5) tells the table of settings', async (t) => {
-  sameBlock(t, PAGE, 'settings', ['', ...LINES]);
+  sameBlock(t, PAGE, 'settings', ['', ...linesOf(DEV_SETTINGS)]);
 });
 
 t.test('no text names a setting that does not exist', async (t) => {
@@ -53,13 +59,15 @@ t.test('no text names a setting that does not exist', async (t) => {
   );
   for (const [file, text] of [...pages, ...readTree(['src'], ['.ts'])]) {
     const named = [...text.matchAll(/(?<!_)FIELDPOST_[A-Z_]*[A-Z](?![A-Z_*])/g)].map(([key]) => key);
-    const strangers = named.filter((key) => !SECRET_BY_KEY.has(key) && !key.startsWith('FIELDPOST_TEST'));
+    const strangers = named.filter(
+      (key) => !DEV_SETTINGS.secretByKey.has(key) && !key.startsWith('FIELDPOST_TEST'),
+    );
     t.strictSame(strangers, [], file);
   }
 });
 
 t.test('the unit and the page name the credentials of the table', async (t) => {
-  const credentials = ROWS.flatMap(([, { credential }]) => credential ?? []).sort();
+  const credentials = DEVICE_SETTINGS.rows.flatMap(([, { credential }]) => credential ?? []).sort();
   const namesIn = (file: string, pattern: RegExp) =>
     [...new Set([...readFileSync(file, 'utf8').matchAll(pattern)].map(([, name]) => name))].sort();
   const unit = 'systemd/fieldpost.service';
@@ -74,8 +82,10 @@ t.test('the packages reserve the ports that the program listens on by itself', (
   const reserved = /^-net\.ipv4\.ip_local_reserved_ports = (.*)$/m.exec(
     readFileSync('systemd/fieldpost.sysctl', 'utf8'),
   );
-  const defaults = ROWS.flatMap(([, { fallback }]) => /^127\.0\.0\.1:(\d+)$/.exec(fallback ?? '')?.[1] ?? []);
-  const inbox = /INBOX_PORT = (\d+)/.exec(readFileSync('src/main.ts', 'utf8'))?.[1];
+  const defaults = DEV_SETTINGS.rows.flatMap(
+    ([, { fallback }]) => /^127\.0\.0\.1:(\d+)$/.exec(fallback ?? '')?.[1] ?? [],
+  );
+  const inbox = /INBOX_PORT = (\d+)/.exec(readFileSync('src/dev-main.ts', 'utf8'))?.[1];
   t.same(reserved?.[1]?.split(','), [...defaults, inbox]);
   t.end();
 });

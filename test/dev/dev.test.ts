@@ -4,9 +4,9 @@ import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import type { Config } from '../../src/base/config/settings.js';
 import { systemDisk } from '../../src/base/system/disk.js';
 import { startDev } from '../../src/dev/dev.js';
+import type { DevConfig } from '../../src/dev/settings.js';
 import type { SendShort } from '../../src/mail/message/message.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 import { configOf, testSystem } from '../support/system.js';
@@ -17,12 +17,12 @@ const configIn = (directory: string) =>
 const SMS = { id: 'x', type: 2, destination: '+31612345678', message: 'low' } as const;
 
 /** Starts it with services that do nothing; `seen` collects their settings, their stops and the output. */
-function dev(directory: string, changes: Partial<Config> = {}, daemonFails = false) {
+function dev(directory: string, changes: Partial<DevConfig> = {}, daemonFails = false) {
   const seen = {
     printed: '',
     stopped: [] as string[],
-    daemon: {} as Config,
-    cloud: {} as Config,
+    daemon: {} as DevConfig,
+    cloud: {} as DevConfig,
     send: null as SendShort | null,
   };
   const starting = startDev({
@@ -49,7 +49,7 @@ function dev(directory: string, changes: Partial<Config> = {}, daemonFails = fal
 }
 
 /** Hands a mail to the relay of the configuration, as the daemon would. */
-async function mailTo({ relays: [relay] }: Config): Promise<void> {
+async function mailTo({ relays: [relay] }: DevConfig): Promise<void> {
   const socket = connect({ host: relay?.host ?? '', port: relay?.port ?? 0 });
   const said = ['EHLO x', 'MAIL FROM:<a@example.com>', 'RCPT TO:<b@example.com>', 'DATA'];
   said.push('Subject: caught\r\n\r\ntext\r\n.', 'QUIT');

@@ -1,17 +1,20 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { parseConfig } from '../../src/base/config/config.js';
 import type { Environment } from '../../src/base/config/types.js';
 import { DurableFile } from '../../src/base/durable-file.js';
 import type { Disk } from '../../src/base/system/disk.js';
 import { systemDisk } from '../../src/base/system/disk.js';
 import { LastSettings } from '../../src/device/last-settings.js';
+import { DEVICE_SETTINGS } from '../../src/device/settings.js';
+import { makeCertificate } from '../support/certificate.js';
 import { keptLog } from '../support/system.js';
 
+const OWN = makeCertificate({ name: 'device' });
+
 const parse = (env: Environment, accepted: ReadonlySet<string>) =>
-  parseConfig(
+  DEVICE_SETTINGS.parse(
     env,
-    (path) => (path === '/auth' ? 'Bearer abc' : 'of-the-file-0123456789'),
+    (path) => ({ '/cert': OWN.cert, '/key': OWN.key })[path] ?? 'of-the-file-0123456789',
     { hostname: 'pump-3' },
     accepted,
   );
@@ -67,7 +70,7 @@ t.test('a key that a newer version has accepted warns, any other unknown one is 
 
 t.test('a secret is not kept: a fallback takes it from the present environment', async (t) => {
   const directory = t.testdir();
-  const file = { FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE: '/auth' };
+  const file = { FIELDPOST_SMTP_CERT_FILE: '/cert', FIELDPOST_SMTP_KEY_FILE: '/key' };
   const plain = {
     ...file,
     FIELDPOST_RELAY: 'smtp://pump@relay.example',
@@ -98,7 +101,7 @@ t.test('a secret is not kept: a fallback takes it from the present environment',
     refused: /HISTORY/,
     parsed: {
       config: { relayPassword: 'hunter2-of-relay', apiToken: 'hunter2-of-the-door' },
-      warnings: [/OF_TOMORROW is not known/],
+      warnings: [/CLOUD_SERVER_WEBHOOK is a setting of fieldpost-cloud/, /OF_TOMORROW is not known/],
     },
     env: secrets,
   });

@@ -1,10 +1,10 @@
 /** What a reload does with settings, good and bad. */
 import t from 'tap';
-import { parseConfig } from '../../src/base/config/config.js';
 import type { Environment } from '../../src/base/config/types.js';
 import { MINUTE_MS } from '../../src/base/limits.js';
 import { withSockets } from '../../src/device/daemon.js';
 import { LastSettings } from '../../src/device/last-settings.js';
+import { DEVICE_SETTINGS } from '../../src/device/settings.js';
 import { nextConfig, type Running, reload, Warnings } from '../../src/mail/serve.js';
 import { FakeClock } from '../support/clock.js';
 import { configOf, testSystem } from '../support/system.js';
@@ -21,7 +21,7 @@ async function setUp() {
     },
   };
   const parse = (env: Environment, accepted: ReadonlySet<string>) =>
-    parseConfig(env, () => '', { hostname: system.hostname() }, accepted);
+    DEVICE_SETTINGS.parse(env, () => '', { hostname: system.hostname() }, accepted);
   const { disk, log, version } = system;
   const last = await LastSettings.open({
     parse,

@@ -4,12 +4,12 @@
  */
 import { execFileSync } from 'node:child_process';
 import t from 'tap';
-import { SECRET_BY_KEY } from '../../src/base/config/settings.js';
 import { LANGS } from '../../src/base/langs.js';
 import { STATUSES } from '../../src/base/views.js';
 import { COMMON } from '../../src/cli/cli.js';
 import { DEVICE_PROGRAM } from '../../src/cli/device.js';
 import { TYPE_NAMES } from '../../src/cli/words.js';
+import { DEVICE_SETTINGS } from '../../src/device/settings.js';
 import { sameFile } from '../support/pages.js';
 
 const FILE = 'build/fieldpost.bash-completion';
@@ -60,7 +60,7 @@ ${values.join('\n')}
   fi
   case \${COMP_WORDS[1]} in
 ${cases.join('\n')}
-    help) verbs='${[...names, ...SECRET_BY_KEY.keys()].join(' ')}' ;;
+    help) verbs='${[...names, ...DEVICE_SETTINGS.secretByKey.keys()].join(' ')}' ;;
   esac
   if ((COMP_CWORD == 1)); then
     words='${names.join(' ')} help --help --version'

@@ -1,8 +1,9 @@
 /**
  * The settings of the machines of a simulated world, and where they keep what.
  */
-import type { Config } from '../../src/base/config/settings.js';
+
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import type { DevConfig } from '../../src/dev/settings.js';
 import { configOf } from '../support/system.js';
 
 const DEVICE_ID = 'pump-3';
@@ -26,7 +27,7 @@ export function deviceConfig(device: {
   readonly relays: readonly number[];
   readonly sender: number;
   readonly cloud: string | null;
-}): Config {
+}): DevConfig {
   const { settings, relays, sender, cloud } = device;
   return configOf({
     FIELDPOST_STATE_DIR: STATE_DIR,
@@ -43,7 +44,7 @@ export function deviceConfig(device: {
 }
 
 /** What the cloud is set to. */
-export function cloudConfig(delay: string): Config {
+export function cloudConfig(delay: string): DevConfig {
   return configOf({
     FIELDPOST_STATE_DIR: '/var/lib/cloud',
     FIELDPOST_RELAY: 'smtp://people.example',

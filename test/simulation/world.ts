@@ -4,9 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Config } from '../../src/base/config/settings.js';
 import { HOUR_MS, SECOND_MS } from '../../src/base/limits.js';
 import { createCloud } from '../../src/cloud/cloud.js';
+import type { DevConfig } from '../../src/dev/settings.js';
 import { createDaemon, type Daemon } from '../../src/device/daemon.js';
 import type { MessageType } from '../../src/mail/message/message.js';
 import { PowerCutError } from '../support/faulty-disk.js';
@@ -68,7 +68,7 @@ export class World {
   /** Which relays it knows, in its order. */
   route: readonly number[];
   /** The settings that the device runs with. */
-  live: Config;
+  live: DevConfig;
   /** How often the device has dropped the content of failed messages after FIELDPOST_KEEP_FAILED. */
   contentDrops = 0;
   /** When the device and the cloud have power again. */
@@ -231,7 +231,7 @@ export class World {
   }
 
   /** The device's settings as they are now. */
-  config(): Config {
+  config(): DevConfig {
     const { settings, route: relays, sender, spelling, isAway } = this;
     const cloud = this.swarm.hasCloud && !isAway ? cloudUrl(spelling) : null;
     this.live = deviceConfig({ settings, relays, sender, cloud });

@@ -4,8 +4,6 @@
  */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Config } from '../../src/base/config/settings.js';
-import type { RelayConfig } from '../../src/base/config/types.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { LogFields, LogLevel } from '../../src/base/system/log.js';
 import { Expiry } from '../../src/mail/delivery/expiry.js';
@@ -27,6 +25,7 @@ import {
   type MessageType,
   NO_ATTACHMENTS,
 } from '../../src/mail/message/message.js';
+import type { MailConfig, RelayConfig } from '../../src/mail/settings.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { FakeClock } from './clock.js';
 import type { FaultyDisk } from './faulty-disk.js';
@@ -49,7 +48,7 @@ export const SPARE: RelayConfig = { ...RELAY, host: 'spare.example' };
 const sender = () => 'device@example.com' as Address;
 
 /** The settings that a queue and its transport read. */
-type QueueConfig = SmtpOptions['config'] & Pick<Config, 'retryMinMs' | 'maxAgeMs'>;
+type QueueConfig = SmtpOptions['config'] & Pick<MailConfig, 'retryMinMs' | 'maxAgeMs'>;
 
 export const CONFIG: QueueConfig = {
   relays: [RELAY],

@@ -1,9 +1,10 @@
 /**
  * A device over many boots: one disk, the real store and delivery, and relays behind a link that comes and goes.
  */
-import type { Config } from '../../src/base/config/settings.js';
+
 import { wallMsOf } from '../../src/base/stamp.js';
 import type { LogFields } from '../../src/base/system/log.js';
+import type { DeviceConfig } from '../../src/device/settings.js';
 import { Delivery } from '../../src/mail/delivery/delivery.js';
 import type { Ending } from '../../src/mail/delivery/smtp/protocol.js';
 import type { MessageType } from '../../src/mail/message/message.js';
@@ -34,19 +35,19 @@ export class Device {
   onOpen: (isOpened: boolean) => void = () => undefined;
   /** Every message offered to a relay, in order. */
   readonly offered: string[] = [];
-  readonly #settings: Partial<Config>;
+  readonly #settings: Partial<DeviceConfig>;
   #store: Store | null = null;
   #delivery: Delivery | null = null;
   #boots = 0;
 
   /** Boots a new device. */
-  static async start(options: { clock?: FakeClock; settings?: Partial<Config> } = {}): Promise<Device> {
+  static async start(options: { clock?: FakeClock; settings?: Partial<DeviceConfig> } = {}): Promise<Device> {
     const device = new Device(options.clock ?? new FakeClock(), options.settings ?? {});
     await device.#start();
     return device;
   }
 
-  private constructor(clock: FakeClock, settings: Partial<Config>) {
+  private constructor(clock: FakeClock, settings: Partial<DeviceConfig>) {
     this.clock = clock;
     this.#settings = settings;
   }

@@ -6,9 +6,9 @@
  */
 
 import { addressOf } from '../../src/base/config/endpoints.js';
-import type { Config } from '../../src/base/config/settings.js';
 import type { Environment } from '../../src/base/config/types.js';
 import { type Cloud, createCloud } from '../../src/cloud/cloud.js';
+import type { CloudConfig } from '../../src/cloud/settings.js';
 import type { System } from '../../src/mail/engine.js';
 import type { SendShort } from '../../src/mail/message/message.js';
 import { type Answer, ask, type Question } from './ask.js';
@@ -85,7 +85,7 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
   };
 }
 
-function readConfig({ env = {}, keys, files = {} }: StartOptions): Config {
+function readConfig({ env = {}, keys, files = {} }: StartOptions): CloudConfig {
   const all = {
     FIELDPOST_STATE_DIR: '/var/lib/fieldpost',
     ...(keys !== undefined && { FIELDPOST_CLOUD_SERVER_KEYS_FILE: '/etc/keys' }),

@@ -1,10 +1,9 @@
 /** The outside of a daemon or a reference cloud, for tests that start a whole one. */
 
-import { parseConfig } from '../../src/base/config/config.js';
-import type { Config } from '../../src/base/config/settings.js';
 import type { Environment } from '../../src/base/config/types.js';
 import { createConnect } from '../../src/base/system/connect.js';
 import { createLog, type Log } from '../../src/base/system/log.js';
+import { DEV_SETTINGS, type DevConfig } from '../../src/dev/settings.js';
 import type { System } from '../../src/mail/engine.js';
 import { FakeClock } from './clock.js';
 import { FaultyDisk } from './faulty-disk.js';
@@ -47,10 +46,10 @@ export function testSystem(parts: Partial<System> = {}): { system: System; lines
   return { system, lines };
 }
 
-/** Parses settings, on free ports by default. Throws if they are wrong. */
-export function configOf(env: Environment, read: (path: string) => string = () => ''): Config {
+/** Parses settings of a device or a cloud, on free ports by default. Throws if they are wrong. */
+export function configOf(env: Environment, read: (path: string) => string = () => ''): DevConfig {
   const free = { FIELDPOST_LISTEN: '127.0.0.1:0', FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' };
-  const parsed = parseConfig({ ...free, ...env }, read, { hostname: 'device.example' });
+  const parsed = DEV_SETTINGS.parse({ ...free, ...env }, read, { hostname: 'device.example' });
   if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
   return parsed.config;
 }

@@ -6,7 +6,7 @@ import { BlockList, isIP } from 'node:net';
 import { FieldpostError } from '../errors.js';
 import { hasControl } from '../text.js';
 import type { Environment } from './types.js';
-import { isHost, type Kind, refuse, unbracket } from './values.js';
+import { isHost, type Kind, placeOf, refuse, unbracket } from './values.js';
 
 /** A proxy that connects to the cloud with CONNECT. */
 export interface CloudProxy {
@@ -62,11 +62,6 @@ function showProxy({ host, port, login }: CloudProxy): string {
   const password = login?.password ? ':***' : '';
   const user = login === null ? '' : `${encodeURIComponent(login.user)}${password}@`;
   return `http://${user}${placeOf({ host, port })}`;
-}
-
-/** `proxy.example:3128`. */
-export function placeOf({ host, port }: Pick<CloudProxy, 'host' | 'port'>): string {
-  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 /**

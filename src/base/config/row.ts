@@ -1,5 +1,5 @@
 /**
- * One row of the table of settings, and the four kinds of rows.
+ * One row of a table of settings, and the four kinds of rows.
  */
 import { certificatesPath, type Kind, secretPath, type TextKind } from './values.js';
 
@@ -27,11 +27,17 @@ export interface Row<T> {
   readonly about: string;
 }
 
+/** Rows by the members of a configuration. */
+export type Rows = Readonly<Record<string, Row<unknown>>>;
+
+/** The values of rows. */
+export type ValuesOf<R> = { readonly [M in keyof R]: R[M] extends Row<infer T> ? T : never };
+
 interface Spec<K> {
   readonly key: string;
   readonly kind: K;
   /** `restart` if left out. */
-  readonly follows?: 'live' | 'delivery';
+  readonly follows?: Follower;
   readonly about: string;
   readonly isSecret?: true;
 }
@@ -66,4 +72,9 @@ export function secret<T>({ none = 'none', ...spec }: SecretSpec<T>): Row<T | nu
     credential: spec.credential,
     isSecret: true,
   };
+}
+
+/** These rows, all of which are taken up by `follows`. */
+export function following<R extends Rows>(follows: Follower, rows: R): R {
+  return Object.fromEntries(Object.entries(rows).map(([member, row]) => [member, { ...row, follows }])) as R;
 }

@@ -1,19 +1,8 @@
 /**
- * What settings are made of. These types import nothing, so that every file of config/ can use them.
+ * What settings are read from and what they become. These types import nothing, so that every file can use them.
  */
 
-/** One relay of FIELDPOST_RELAY. */
-export interface RelayConfig {
-  /** A name, or an address without brackets. */
-  readonly host: string;
-  readonly port: number;
-  /** `implicit`: smtps. `starttls`: required. `offered`: STARTTLS if the relay has it. `never`: clear text. */
-  readonly tls: 'implicit' | 'starttls' | 'offered' | 'never';
-  /** Null: no authentication. */
-  readonly user: string | null;
-}
-
-/** Where the local API listens; a tcp host has no brackets. */
+/** Where a service listens; a tcp host has no brackets. */
 export type ListenConfig =
   | { readonly kind: 'tcp'; readonly host: string; readonly port: number }
   | {
@@ -22,18 +11,6 @@ export type ListenConfig =
       /** Clients may send messages and read them by id, and nothing else. */
       readonly sendOnly?: true;
     };
-
-/** The link to the cloud. */
-export interface CloudConfig {
-  /** Without a slash at its end. */
-  readonly url: string;
-  readonly deviceId: string;
-  readonly key: string;
-  /** PEM of a private CA, or null for the system's. */
-  readonly ca: string | null;
-  /** PEM of the device's certificate for mutual TLS, or null. */
-  readonly clientCertificate: { readonly cert: string; readonly key: string } | null;
-}
 
 /** One thing that is wrong with the configuration. */
 export interface ConfigProblem {

@@ -3,8 +3,6 @@
  * FieldpostError `bad-config` that says in a few words what is wrong.
  */
 
-import { parseAddress, recipientKey } from '../../mail/message/address.js';
-import { type Mailbox, parseMailbox } from '../../mail/message/mailbox.js';
 import { FieldpostError } from '../errors.js';
 import { DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from '../limits.js';
 import { hasControl } from '../text.js';
@@ -95,8 +93,15 @@ export function shown<T extends string>(allowed: string, parse: (text: string) =
   return { allowed, parse, show: (value) => value };
 }
 
-/** A kind of text that people never see. */
-function hidden(allowed: string, parse: (text: string) => string): Kind<string> {
+/** A name or the like: one line that people see. */
+export function plainText(allowed: string): Kind<string> {
+  return shown(allowed, (text) => (hasControl(text) ? refuse('it has a control character') : text));
+}
+
+/** A password or the like: one line that people never see. */
+export function secretText(allowed: string): Kind<string> {
+  const parse = (text: string) =>
+    hasControl(text) ? refuse('it has a control character or line break') : text;
   return { allowed, parse, show: () => '(hidden)' };
 }
 
@@ -109,109 +114,32 @@ export const secretPath = shown('the path of a file (with a slash in it) that ho
   text.includes('/') ? text : refuse('not a path with a slash in it'),
 );
 
-export const address = shown(
-  'one email address such as gateway@example.com',
-  (text) => parseAddress(text) ?? refuse('not an email address'),
+export const certificates = pem(
+  'CERTIFICATE',
+  (text) => `(${text.split('-----BEGIN CERTIFICATE-----').length - 1} certificates)`,
 );
 
-export const mailbox: Kind<Mailbox> = {
-  allowed: 'one email address such as gateway@example.com, or Name <gateway@example.com>',
-  parse: (text) => parseMailbox(text) ?? refuse('not an email address'),
-  show: ({ name, address }) => (name === '' ? address : `${JSON.stringify(name)} <${address}>`),
-};
+export const privateKey = pem('PRIVATE KEY', () => '(hidden)');
 
-/** Comma-separated addresses and domains; a domain has an `@` in front. */
-export const senders: Kind<readonly string[]> = {
-  allowed: 'addresses or domains, separated by commas',
-  parse: (text) => (text === '' ? [] : items(text)).map(sender),
-  show: (value) => value.map((one) => one.replace(/^@/, '')).join(','),
-};
-
-function sender(text: string): string {
-  const domain = text.replace(/^@/, '');
-  if (parseAddress(`x@${domain}`) !== null) return `@${domain.toLowerCase()}`;
-  return recipientKey(parseAddress(text) ?? refuse(`neither an address nor a domain: ${text}`));
+function pem(what: string, show: (text: string) => string): TextKind<string> {
+  const marker = new RegExp(`-----BEGIN [A-Z ]*\\b${what}-----`);
+  const none = `it holds no PEM ${what.toLowerCase()} (-----BEGIN ${what}-----)`;
+  return { parse: (text) => (marker.test(text) ? text : refuse(none)), show };
 }
+
+/** A token in an Authorization header. */
+export const bearer: Kind<string> = {
+  allowed: 'visible ASCII without blanks; better a file',
+  parse: (text) =>
+    /^[\x21-\x7e]+$/.test(text) ? text : refuse('it has blanks or characters beyond visible ASCII'),
+  show: () => '(hidden)',
+};
 
 /** A name that fits one segment of a URL. */
 export const deviceId = shown(
   'up to 128 letters, digits, dots, hyphens, underscores or colons, starting with a letter or digit',
   (text) => (/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(text) ? text : refuse('not such a name')),
 );
-
-export const userName = shown('the name the relay knows this device by', (text) =>
-  hasControl(text) ? refuse('it has a control character') : text,
-);
-
-export const password = hidden('the password itself; better a file', (text) =>
-  hasControl(text) ? refuse('it has a control character or line break') : text,
-);
-
-export const clientId = shown("the application's id", (text) =>
-  hasControl(text) ? refuse('it has a control character') : text,
-);
-
-export const clientSecret = hidden('the secret itself; better a file', (text) =>
-  hasControl(text) ? refuse('it has a control character or line break') : text,
-);
-
-/** RFC 6749 §3.3. */
-export const scope = shown('scopes, separated by blanks', (text) =>
-  /^[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*$/.test(text)
-    ? text
-    : refuse('it has a quotation mark, a backslash, two blanks in a row, or characters beyond ASCII'),
-);
-
-/** A name for EHLO. */
-export const heloName = shown(
-  'a host name such as pump-3.example.com, or an address in brackets such as [192.0.2.7]',
-  (text) => {
-    if (isIpv4(text) || isIpv6(text))
-      refuse('an address stands in brackets: [192.0.2.7], [IPv6:2001:db8::7]');
-    return isHeloName(text) ? text : refuse('neither a host name nor an address in brackets');
-  },
-);
-
-/** Comma-separated; the empty text is an empty list. */
-export const hosts: Kind<readonly string[]> = {
-  allowed: 'host names or addresses without a port, separated by commas',
-  parse: (text) =>
-    (text === '' ? [] : items(text)).map((host) =>
-      isHost(host) ? host.toLowerCase() : refuse(`not a host: ${host}`),
-    ),
-  show: (value) => value.join(','),
-};
-
-/** The base URL of a cloud, without a slash at its end. */
-export const cloudUrl = shown(
-  'an https:// URL (http:// only to this device itself) without user, query or fragment',
-  (text) => {
-    const url = parseUrl(text);
-    if (url.search !== '') refuse('it has a query');
-    return url.href.replace(/(?<!\/)\/+$/, '');
-  },
-);
-
-/** The URL of a token endpoint. */
-export const tokenUrl = shown(
-  'an https:// URL (http:// only to this device itself) without user or fragment',
-  (text) => parseUrl(text).href,
-);
-
-/** A URL to post to; its path or query may be secret. */
-export const webhookUrl: Kind<string> = {
-  allowed: 'an https:// URL (http:// only to this machine itself) without user or fragment',
-  parse: (text) => parseUrl(text).href,
-  show: (value) => `${new URL(value).origin}/(hidden)`,
-};
-
-/** The URL of a page for people to open. */
-export const pageUrl = shown('an https:// or http:// URL without user, of at most 500 characters', (text) => {
-  const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
-  if (!/^https?:$/.test(url.protocol)) refuse('neither https:// nor http://');
-  if (url.username !== '' || url.password !== '') refuse('a user or password does not belong here');
-  return url.href.length <= 500 ? url.href : refuse('longer than 500 characters');
-});
 
 /** A URL by which nothing leaves this machine unencrypted. */
 export function parseUrl(text: string): URL {
@@ -222,16 +150,6 @@ export function parseUrl(text: string): URL {
   if (url.protocol !== 'https:' && !inClear) refuse(`${url.protocol}// is not allowed to this host`);
   return url;
 }
-
-export const timeZone = shown('UTC, or a name of the tz database such as Europe/Amsterdam', (text) => {
-  // Intl takes memory, and most users have UTC.
-  if (text === 'UTC') return text;
-  try {
-    return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone;
-  } catch {
-    return refuse('not a time zone');
-  }
-});
 
 /** The parts of a comma-separated list, without blanks around them. */
 export function items(text: string): string[] {
@@ -247,14 +165,8 @@ export function isHost(text: string): boolean {
   return labels.every((label) => /^(?!-)[A-Za-z0-9_-]{1,63}(?<!-)$/.test(label));
 }
 
-/** True for a domain of ASCII, or an address literal (RFC 5321 §4.1.2 and §4.1.3). */
-export function isHeloName(text: string): boolean {
-  const literal = /^\[(IPv6:)?(.*)\]$/i.exec(text);
-  if (literal !== null) return (literal[1] === undefined ? isIpv4 : isIpv6)(literal[2] ?? '');
-  return isHost(text) && !text.includes('_') && !isIpv4(text);
-}
-
-function isIpv6(text: string): boolean {
+/** True for an IPv6 address without brackets. */
+export function isIpv6(text: string): boolean {
   return /^[0-9A-Fa-f:.]+$/.test(text) && URL.canParse(`http://[${text}]/`);
 }
 
@@ -274,7 +186,23 @@ export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIpv4(host) && host.startsWith('127.'));
 }
 
-/** A token in an Authorization header. */
-export const bearer = hidden('visible ASCII without blanks; better a file', (text) =>
-  /^[\x21-\x7e]+$/.test(text) ? text : refuse('it has blanks or characters beyond visible ASCII'),
-);
+/** `proxy.example:3128`, `[::1]:25`; the host has no brackets. */
+export function placeOf({ host, port }: { readonly host: string; readonly port: number }): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** Splits a list of URLs only before a scheme, so that a comma in a password does not show its second half. */
+export function splitUrls(text: string): string[] {
+  return text.split(/,\s*(?=[a-z]+:\/\/|,|$)/i).map((url) => url.trimEnd());
+}
+
+/** `text` without anything that may be a password of a URL, however badly the URLs are written. */
+export function maskPasswords(text: string): string {
+  const masked = splitUrls(text).map((url) => {
+    const [, scheme = '', rest = ''] = /^([a-z]*:\/\/)?(.*)$/is.exec(url) ?? [];
+    const at = rest.lastIndexOf('@');
+    const colon = rest.indexOf(':');
+    return colon >= 0 && colon < at ? `${scheme}${rest.slice(0, colon)}:***${rest.slice(at)}` : url;
+  });
+  return masked.join(',');
+}

@@ -3,7 +3,6 @@
  * functions.
  */
 import type { Socket } from 'node:net';
-import type { Config } from '../../base/config/settings.js';
 import type { MemoryListeners } from '../../base/http/connections.js';
 import type { Patience } from '../../base/http/http.js';
 import type { RefusedTotals } from '../../base/http/problem.js';
@@ -14,13 +13,14 @@ import type { Address } from '../../mail/message/address.js';
 import type { EmailDraft } from '../../mail/message/message.js';
 import type { Store } from '../../mail/store/store.js';
 import type { AddressBook } from '../book/address-book.js';
+import type { DeviceConfig } from '../settings.js';
 
 /** What the root hands over. The handlers share it. */
 export interface ApiContext extends MemoryListeners {
   readonly store: Store;
   readonly book: AddressBook;
   readonly settings: Pick<
-    Config,
+    DeviceConfig,
     | 'cloud'
     | 'maxBodyBytes'
     | 'maxBatch'

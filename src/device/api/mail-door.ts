@@ -3,7 +3,6 @@
  * recipient.
  */
 
-import type { Config } from '../../base/config/settings.js';
 import { FieldpostError } from '../../base/errors.js';
 import { MAIL_RECIPIENTS_MAX } from '../../base/limits.js';
 import { type Address, recipientKey } from '../../mail/message/address.js';
@@ -19,6 +18,7 @@ import type { ReadyMadeHead } from '../../mail/mime/ready-made-head.js';
 import type { MailEncoder, Repair } from '../../mail/mime/repair.js';
 import type { IncomingFile, Upload } from '../../mail/store/spool.js';
 import type { Accepted, Store } from '../../mail/store/store.js';
+import type { DeviceConfig } from '../settings.js';
 import type { ApiContext } from './context.js';
 import { tooLargeMessage } from './form-part.js';
 import { checkOctets, marked } from './intake.js';
@@ -30,7 +30,7 @@ export interface MailDoorParts
     'mailLimitBytes' | 'mayBeFrom' | 'isOfThisDevice' | 'hostname' | 'nudge' | 'accepted' | 'log'
   > {
   readonly store: Store;
-  readonly settings: Pick<Config, 'maxMessageBytes' | 'localMail' | 'fromHeader'>;
+  readonly settings: Pick<DeviceConfig, 'maxMessageBytes' | 'localMail' | 'fromHeader'>;
 }
 
 /** As what a ready-made mail is stored. */

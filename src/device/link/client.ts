@@ -3,7 +3,6 @@
  * breaks the contract is a failed call, whatever its status: a captive portal answers 200 with a page of its own.
  */
 
-import type { CloudConfig } from '../../base/config/types.js';
 import { problemWords, REFUSALS, retryAfterMsOf, STRONG_ETAG } from '../../base/http/answer.js';
 import { type JsonObject, objectIn } from '../../base/json.js';
 import {
@@ -18,6 +17,7 @@ import type { HttpAnswer, HttpRequest, SendRequest } from '../../base/system/htt
 import { oneLine } from '../../base/text.js';
 import type { LinkMode, RelayView } from '../../base/views.js';
 import type { ShortAnswer, ShortMessage } from '../../mail/message/message.js';
+import type { LinkConfig } from '../settings.js';
 
 /** A heartbeat without an answer fails after this long. */
 export const HEARTBEAT_TIMEOUT_MS = 15 * SECOND_MS;
@@ -97,7 +97,7 @@ export class CloudClient {
   readonly #base: string;
   readonly #headers: Readonly<Record<string, string>>;
 
-  constructor({ url, deviceId, key }: Pick<CloudConfig, 'url' | 'deviceId' | 'key'>, options: ClientOptions) {
+  constructor({ url, deviceId, key }: Pick<LinkConfig, 'url' | 'deviceId' | 'key'>, options: ClientOptions) {
     this.#options = options;
     this.#base = `${url}/devices/${deviceId}`;
     this.#headers = {

@@ -10,7 +10,6 @@
  *
  * Where three messages in a row are refused, the peer refuses.
  */
-import type { Config } from '../../base/config/settings.js';
 import { assert, FieldpostError, wordsOf } from '../../base/errors.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../base/limits.js';
 import { Recent } from '../../base/recent.js';
@@ -19,6 +18,7 @@ import { ageMs } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';
 import type { Message, Verdict } from '../message/message.js';
+import type { MailConfig } from '../settings.js';
 import type { Store } from '../store/store.js';
 import type { Peer } from './peer.js';
 import type { Outcome } from './transport.js';
@@ -237,7 +237,7 @@ class Proofs {
 /** What a charge depends on. */
 export interface ChargeOptions {
   readonly store: Store;
-  readonly config: Pick<Config, 'retryMinMs' | 'retryMaxMs'>;
+  readonly config: Pick<MailConfig, 'retryMinMs' | 'retryMaxMs'>;
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;

@@ -2,13 +2,14 @@
  * Delivers the messages of a store: emails by relays; calls, pushes and SMS by the cloud. Each type has a queue of its own,
  * so a call does not wait behind 300 SMS, nor for an SMS provider that is down.
  */
-import { heloNameOf, senderOf } from '../../base/config/names.js';
-import type { Config } from '../../base/config/settings.js';
+
 import type { Clock } from '../../base/system/clock.js';
 import type { Connect } from '../../base/system/connect.js';
 import type { Log } from '../../base/system/log.js';
 import type { Outcomes, RelayView } from '../../base/views.js';
 import type { Message } from '../message/message.js';
+import { heloNameOf, senderOf } from '../names.js';
+import type { MailConfig } from '../settings.js';
 import type { Store } from '../store/store.js';
 import { CloudTransport, type Short, type ShortWay } from './cloud-transport.js';
 import { type AgeingType, Expiry } from './expiry.js';
@@ -24,7 +25,7 @@ import type { Load, Transport } from './transport.js';
 interface DeliveryOptions {
   readonly store: Store;
   /** A reload may change it at any time. Its relay settings take effect with reload(). */
-  readonly config: Config;
+  readonly config: MailConfig;
   readonly clock: Clock;
   /** In [0, 1). */
   random(): number;

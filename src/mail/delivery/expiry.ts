@@ -4,12 +4,13 @@
  * One look over the store and one alarm serve all of them. Any other email ages only while a relay can be reached; it
  * expires after an offer that failed.
  */
-import type { Config } from '../../base/config/settings.js';
+
 import { SECOND_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import { ageMs } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Message, MessageType, Verdict } from '../message/message.js';
+import type { MailConfig } from '../settings.js';
 import type { IsWanted, Store } from '../store/store.js';
 import { CLOUD } from './cloud-transport.js';
 import type { OutcomeWriter } from './outcome-writer.js';
@@ -22,7 +23,7 @@ interface ExpiryOptions {
   readonly store: Store;
   readonly clock: Clock;
   /** Read each time: a reload may change it. */
-  readonly config: Pick<Config, 'maxAgeMs'>;
+  readonly config: Pick<MailConfig, 'maxAgeMs'>;
   readonly writer: OutcomeWriter;
   /** Why the cloud takes no messages of a type; null if it does, or was not asked. */
   readonly reasonOf: (type: AgeingType) => string | null;

@@ -1,9 +1,9 @@
 /** The size that is told before a message has an id is that of its mail, and the relays' limits are put together. */
 import t from 'tap';
-import type { RelayConfig } from '../../../src/base/config/types.js';
 import { Rendering } from '../../../src/mail/delivery/smtp/rendering.js';
 import type { Address } from '../../../src/mail/message/address.js';
 import type { Email, EmailContent } from '../../../src/mail/message/message.js';
+import type { RelayConfig } from '../../../src/mail/settings.js';
 import { FakeClock } from '../../support/clock.js';
 import { FaultyDisk } from '../../support/faulty-disk.js';
 import { addFile } from '../../support/spool.js';

@@ -1,12 +1,12 @@
 /** The trial of a relay: each step in words, each fault with what to do, and no secret in either. */
 import t from 'tap';
-import type { RelayConfig } from '../../../src/base/config/types.js';
 import type { Clock } from '../../../src/base/system/clock.js';
 import { createConnect } from '../../../src/base/system/connect.js';
 import type { TrialStep } from '../../../src/base/views.js';
 import { RelayTokens } from '../../../src/mail/delivery/oauth/access-tokens.js';
 import { tryRelay } from '../../../src/mail/delivery/smtp/trial.js';
 import { type Address, parseAddress } from '../../../src/mail/message/address.js';
+import type { RelayConfig } from '../../../src/mail/settings.js';
 import { makeCertificate } from '../../support/certificate.js';
 import { FakeClock } from '../../support/clock.js';
 import { until } from '../../support/delivery.js';

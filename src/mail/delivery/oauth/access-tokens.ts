@@ -2,11 +2,11 @@
  * Access tokens for relays: where they come from, and sessions that are opened with them. The sources are a file that another
  * program renews, and a token endpoint (token-endpoint.ts).
  */
-import type { Config } from '../../../base/config/settings.js';
-import type { RelayConfig } from '../../../base/config/types.js';
+
 import { assert, wordsOf } from '../../../base/errors.js';
 import { KIB } from '../../../base/limits.js';
 import type { Disk } from '../../../base/system/disk.js';
+import type { MailConfig, RelayConfig } from '../../settings.js';
 import { SessionError } from '../smtp/protocol.js';
 import type { Session } from '../smtp/session.js';
 
@@ -25,7 +25,7 @@ const SETTINGS = [
 ] as const;
 
 /** The settings that choose the source, and that it follows. */
-export type TokenSettings = Pick<Config, (typeof SETTINGS)[number]>;
+export type TokenSettings = Pick<MailConfig, (typeof SETTINGS)[number]>;
 
 /** One source of tokens. */
 export interface TokenSource {

@@ -3,8 +3,6 @@
  * mails.
  */
 
-import type { Config } from '../../../base/config/settings.js';
-import type { RelayConfig } from '../../../base/config/types.js';
 import { FieldpostError } from '../../../base/errors.js';
 import { dateMsOf } from '../../../base/stamp.js';
 import type { Clock } from '../../../base/system/clock.js';
@@ -20,6 +18,7 @@ import {
   type Sender,
 } from '../../message/message.js';
 import { type Rendered, render, renderReadyMade } from '../../mime/letter.js';
+import type { MailConfig, RelayConfig } from '../../settings.js';
 import type { Store } from '../../store/store.js';
 import type { Envelope } from './protocol.js';
 
@@ -36,7 +35,7 @@ export interface Parcel extends Pick<Envelope, 'size' | 'smtpUtf8' | 'isEightBit
 /** What rendering needs. */
 interface RenderingOptions {
   /** A reload may change it at any time. */
-  readonly config: Pick<Config, 'relays'>;
+  readonly config: Pick<MailConfig, 'relays'>;
   /** The present sender. */
   readonly sender: () => Address;
   readonly store: Store;

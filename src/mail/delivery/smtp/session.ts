@@ -15,12 +15,12 @@ import { isIP, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { SMTPClient } from 'smtp-client';
-import type { RelayConfig } from '../../../base/config/types.js';
 import { assert, wordsOf } from '../../../base/errors.js';
 import { KIB, MINUTE_MS, SECOND_MS } from '../../../base/limits.js';
 import type { Clock } from '../../../base/system/clock.js';
 import type { Connect } from '../../../base/system/connect.js';
 import { oneLine } from '../../../base/text.js';
+import type { RelayConfig } from '../../settings.js';
 import { authenticate } from './authentication.js';
 import { Conversation, type Group, type SessionWatch } from './conversation.js';
 import {

@@ -3,8 +3,6 @@
  * settings make a new transport.
  */
 
-import type { Config } from '../../../base/config/settings.js';
-import type { RelayConfig } from '../../../base/config/types.js';
 import { assert } from '../../../base/errors.js';
 import { SECOND_MS } from '../../../base/limits.js';
 import { Recent } from '../../../base/recent.js';
@@ -15,6 +13,7 @@ import type { Log } from '../../../base/system/log.js';
 import type { RelayView } from '../../../base/views.js';
 import type { Address } from '../../message/address.js';
 import type { Email, EmailContent, Message, ReadyMadeContent, Sender } from '../../message/message.js';
+import type { MailConfig, RelayConfig } from '../../settings.js';
 import type { Store } from '../../store/store.js';
 import { nextPeerMs, Peer, type PeerOptions } from '../peer.js';
 import type { Line, Load, Outcome, Transport } from '../transport.js';
@@ -34,7 +33,7 @@ const REFUSED_SENDERS_MAX = 100;
 export interface SmtpOptions {
   readonly store: Store;
   readonly config: Pick<
-    Config,
+    MailConfig,
     'relays' | 'relayConnections' | 'backoffMinMs' | 'backoffMaxMs' | 'retryMaxMs'
   >;
   /** Rejects with SessionError. */

@@ -3,9 +3,6 @@
  * past the queue.
  */
 import type { TLSSocket } from 'node:tls';
-import { heloNameOf, senderOf } from '../../../base/config/names.js';
-import type { Config } from '../../../base/config/settings.js';
-import type { RelayConfig } from '../../../base/config/types.js';
 import { bytesInWords } from '../../../base/sizes.js';
 import type { Clock } from '../../../base/system/clock.js';
 import type { Connect } from '../../../base/system/connect.js';
@@ -13,6 +10,8 @@ import { oneLine } from '../../../base/text.js';
 import type { TrialFault, TrialStep } from '../../../base/views.js';
 import { type Address, domainOf, needsSmtpUtf8, withALabel } from '../../message/address.js';
 import { render } from '../../mime/letter.js';
+import { heloNameOf, senderOf } from '../../names.js';
+import type { MailConfig, RelayConfig } from '../../settings.js';
 import type { RelayTokens } from '../oauth/access-tokens.js';
 import type { SessionStep } from './conversation.js';
 import { meaningOf, outcomeOf, subjectOf } from './failure-classification.js';
@@ -21,7 +20,8 @@ import { openSession, type Session } from './session.js';
 
 /** What a trial needs. */
 export interface TrialOptions {
-  readonly config: Config;
+  /** Without `fromHeader` no program brings mails of its own: none of cron is tried. */
+  readonly config: MailConfig & { readonly fromHeader?: 'fix' | 'keep' };
   /** The recipient of a test mail; null: none is sent. */
   readonly to: Address | null;
   readonly tell: (step: TrialStep) => void;
@@ -75,7 +75,8 @@ async function sendTests(session: Session, to: Address, options: TrialOptions): 
   const { config, hostname, version, tell } = options;
   const from = senderOf(config, hostname);
   const smtpUtf8 = needsSmtpUtf8(from) || needsSmtpUtf8(to);
-  const names = [config.from?.name ?? '', `root on ${hostname()}`];
+  const names = [config.from?.name ?? ''];
+  if (config.fromHeader !== undefined) names.push(`root on ${hostname()}`);
   const words = `Fieldpost ${version} on ${hostname()} has sent this mail for "fieldpost check --relay".\r\n`;
   for (const [index, name] of names.entries()) {
     const isCron = index > 0;

@@ -2,13 +2,20 @@
  * The names by which relays know this device. Without a setting they are made of the device's host name, which may
  * change while the daemon runs. Pure.
  */
+import { type Address, domainOf, parseAddress, recipientKey } from './message/address.js';
+import type { Mailbox } from './message/mailbox.js';
+import { isHeloName } from './settings.js';
 
-import { type Address, domainOf, parseAddress, recipientKey } from '../../mail/message/address.js';
-import type { Config } from './settings.js';
-import { isHeloName } from './values.js';
+/** The settings that name this device and its senders. */
+interface Names {
+  readonly from: Mailbox | null;
+  readonly fromAllowed: readonly string[];
+  readonly localMail: Address | null;
+  readonly heloName: string | null;
+}
 
 /** The sender of mails. A host name that does not fit an address (an underscore, say) must not stop the start. */
-export function senderOf({ from }: Pick<Config, 'from'>, hostname: () => string): Address {
+export function senderOf({ from }: Pick<Names, 'from'>, hostname: () => string): Address {
   // The host name is a call of the kernel: not for each mail that does not need it.
   return from?.address ?? parseAddress(`fieldpost@${hostname()}`) ?? ('fieldpost@localhost' as Address);
 }
@@ -16,7 +23,7 @@ export function senderOf({ from }: Pick<Config, 'from'>, hostname: () => string)
 /** True if a message may have this sender. */
 export function mayBeFrom(
   address: Address,
-  config: Pick<Config, 'from' | 'fromAllowed'>,
+  config: Pick<Names, 'from' | 'fromAllowed'>,
   hostname: () => string,
 ): boolean {
   const { fromAllowed } = config;
@@ -33,7 +40,7 @@ export function mayBeFrom(
  */
 export function isOfThisDevice(
   address: Address,
-  { from, localMail, heloName }: Pick<Config, 'from' | 'localMail' | 'heloName'>,
+  { from, localMail, heloName }: Pick<Names, 'from' | 'localMail' | 'heloName'>,
   names: readonly string[],
 ): boolean {
   const domain = domainOf(address).toLowerCase();
@@ -53,6 +60,6 @@ function firstLabel(name: string): string | undefined {
 }
 
 /** The name in EHLO; an address literal, which tells nothing, if the host name does not fit. */
-export function heloNameOf({ heloName }: Pick<Config, 'heloName'>, hostname: string): string {
+export function heloNameOf({ heloName }: Pick<Names, 'heloName'>, hostname: string): string {
   return heloName ?? (isHeloName(hostname) ? hostname : '[127.0.0.1]');
 }
