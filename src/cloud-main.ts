@@ -3,17 +3,17 @@
  * The program of the reference cloud.
  */
 import about from '../package.json' with { type: 'json' };
-import { fileSystemBytes, listNames, readText, statOf, systemDisk } from './base/system/disk.js';
-import { runProcess } from './base/system/process.js';
+import { readText, statOf } from './base/system/disk.js';
+import { type Process, runProcess } from './base/system/process.js';
 import { runCommand } from './cli/cli.js';
 import { CLOUD_PROGRAM } from './cli/cloud.js';
 import { createCloud } from './cloud/cloud.js';
 import { CLOUD_SETTINGS, type CloudConfig } from './cloud/settings.js';
-import { plainChoice, type Service, serve, trialOf } from './mail/serve.js';
+import { contextOf, plainChoice, type Service, serve } from './mail/serve.js';
 
 const { version } = about;
 
-function cloudOf(hostname: () => string): Service<CloudConfig> {
+function cloudOf({ hostname }: Process): Service<CloudConfig> {
   return {
     program: CLOUD_PROGRAM.name,
     version,
@@ -28,22 +28,11 @@ function cloudOf(hostname: () => string): Service<CloudConfig> {
   };
 }
 
-void runProcess((self) => {
-  const [, , ...words] = self.argv;
-  const { env, stdout, stderr, hostname } = self;
-  return runCommand(CLOUD_PROGRAM, words, {
-    env,
-    stdout,
-    stderr,
+void runProcess((self) =>
+  runCommand(CLOUD_PROGRAM, self.argv.slice(2), {
+    ...contextOf(self, version),
     settings: CLOUD_SETTINGS,
-    read: readText,
-    statOf,
-    list: listNames,
-    fileSystemBytes: (path) => fileSystemBytes(systemDisk(), path),
-    hostname: hostname(),
-    version,
-    tryRelay: (relay, trial) => trialOf(relay, trial, self, version),
     isUnit: false,
-    serve: (settings) => serve(cloudOf(hostname), settings, self),
-  });
-});
+    serve: (settings) => serve(cloudOf(self), settings, self),
+  }),
+);

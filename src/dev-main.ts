@@ -5,15 +5,15 @@
 import about from '../package.json' with { type: 'json' };
 import { addressOf } from './base/config/endpoints.js';
 import type { Environment, ListenConfig } from './base/config/types.js';
-import { fileSystemBytes, listNames, readText, statOf, systemDisk } from './base/system/disk.js';
-import { type Output, runProcess } from './base/system/process.js';
+import { readText, statOf } from './base/system/disk.js';
+import { type Process, runProcess } from './base/system/process.js';
 import { runCommand } from './cli/cli.js';
 import { DEV_PROGRAM } from './cli/dev.js';
 import { createCloud } from './cloud/cloud.js';
 import { startDev } from './dev/dev.js';
 import { DEV_SETTINGS, type DevConfig } from './dev/settings.js';
 import { createDaemon } from './device/daemon.js';
-import { plainChoice, type Service, serve, trialOf } from './mail/serve.js';
+import { contextOf, plainChoice, type Service, serve } from './mail/serve.js';
 
 const { version } = about;
 
@@ -26,7 +26,7 @@ const DEFAULTS: Environment = {
 /** The port of the inbox, next to those of the local API and the reference cloud. */
 const INBOX_PORT = 43790;
 
-function devOf({ write }: Output, hostname: () => string): Service<DevConfig> {
+function devOf({ stdout, hostname }: Process): Service<DevConfig> {
   return {
     program: DEV_PROGRAM.name,
     version,
@@ -40,7 +40,7 @@ function devOf({ write }: Output, hostname: () => string): Service<DevConfig> {
       const { stop } = await startDev({
         config,
         ...system,
-        print: write,
+        print: stdout.write,
         inboxPort: INBOX_PORT,
         startDaemon: async (devConfig) => inDev(await createDaemon(devConfig, system)),
         startCloud: async (devConfig, send) => inDev(await createCloud(devConfig, system, send)),
@@ -60,22 +60,11 @@ function inDev({
   return { address: address ? addressOf(address) : '', stop };
 }
 
-void runProcess((self) => {
-  const [, , ...words] = self.argv;
-  const { env, stdout, stderr, hostname } = self;
-  return runCommand(DEV_PROGRAM, ['dev', ...words], {
-    env,
-    stdout,
-    stderr,
+void runProcess((self) =>
+  runCommand(DEV_PROGRAM, ['dev', ...self.argv.slice(2)], {
+    ...contextOf(self, version),
     settings: DEV_SETTINGS,
-    read: readText,
-    statOf,
-    list: listNames,
-    fileSystemBytes: (path) => fileSystemBytes(systemDisk(), path),
-    hostname: hostname(),
-    version,
-    tryRelay: (relay, trial) => trialOf(relay, trial, self, version),
     isUnit: false,
-    serve: (settings) => serve(devOf(stdout, hostname), settings, self),
-  });
-});
+    serve: (settings) => serve(devOf(self), settings, self),
+  }),
+);

@@ -9,16 +9,7 @@ import about from '../package.json' with { type: 'json' };
 import type { Environment, ListenConfig } from './base/config/types.js';
 import { EXIT } from './base/errors.js';
 import { pause } from './base/system/clock.js';
-import {
-  fileSystemBytes,
-  listNames,
-  openScratch,
-  readText,
-  statOf,
-  stdinKind,
-  systemDisk,
-  writeNew,
-} from './base/system/disk.js';
+import { openScratch, readText, statOf, stdinKind, systemDisk, writeNew } from './base/system/disk.js';
 import { machineNow } from './base/system/machine.js';
 import { listenerUids } from './base/system/peer.js';
 import { type Process, runProcess } from './base/system/process.js';
@@ -29,7 +20,7 @@ import { STATE_DIRECTORY } from './cli/environment.js';
 import { createDaemon, withSockets } from './device/daemon.js';
 import { LastSettings } from './device/last-settings.js';
 import { DEVICE_SETTINGS, type DeviceConfig } from './device/settings.js';
-import { type Service, serve, trialOf } from './mail/serve.js';
+import { contextOf, type Service, serve } from './mail/serve.js';
 
 const { version } = about;
 
@@ -39,24 +30,14 @@ const SOCKETS: readonly ListenConfig[] = [
   { kind: 'unix', path: '/run/fieldpost/api.sock' },
 ];
 
-/** Programs of their own, which were commands of this one: their file beside this one, and what they are called with. */
-const OTHERS: Readonly<
-  Record<string, { readonly file: string; readonly words: string[]; readonly missing: string }>
-> = {
-  cloud: {
-    file: 'cloud-main.cjs',
-    words: ['serve'],
-    missing: 'the cloud is a program of its own: fieldpost-cloud',
-  },
-  dev: {
-    file: 'dev-main.cjs',
-    words: [],
-    missing: 'the development program is a program of its own: npm start in the source of Fieldpost',
-  },
+/** Programs of their own, which were commands of this one: their words to the other program, and where it is. */
+const OTHERS: Readonly<Record<string, { readonly words: string[]; readonly place: string }>> = {
+  cloud: { words: ['serve'], place: 'the cloud is a program of its own: fieldpost-cloud' },
+  dev: { words: [], place: 'it is a program of its own: npm start in the source of Fieldpost' },
 };
 
 /** The daemon. */
-function daemonOf({ stderr }: Process, hostname: () => string): Service<DeviceConfig> {
+function daemonOf({ stderr, hostname }: Process): Service<DeviceConfig> {
   return {
     program: 'fieldpost',
     version,
@@ -91,14 +72,14 @@ function isServiceUnit({ env, pid }: Pick<Process, 'env' | 'pid'>): boolean {
 }
 
 /** Gives this process to the program `name`, if its file lies beside this one; else says where it is. */
-function become(name: string, argv: string[], stderr: Process['stderr']): Promise<number> | number {
-  const { file, words, missing } = OTHERS[name] as (typeof OTHERS)[string];
+function become(name: string, { argv, stderr }: Process): Promise<number> | number {
+  const { words, place } = OTHERS[name] as (typeof OTHERS)[string];
   const require = createRequire(import.meta.url);
-  const path = join(import.meta.dirname, file);
+  const path = join(import.meta.dirname, `${name}-main.cjs`);
   try {
     require.resolve(path);
   } catch {
-    stderr.write(`fieldpost: ${missing}\n`);
+    stderr.write(`fieldpost: ${place}\n`);
     return EXIT.usage;
   }
   argv.splice(1, 2, path, ...words);
@@ -108,35 +89,25 @@ function become(name: string, argv: string[], stderr: Process['stderr']): Promis
 }
 
 void runProcess(async (self) => {
-  const { env, stdout, stderr, stdin, clock, hostname } = self;
   const words = wordsOfCall(self.argv);
   const [name = ''] = words;
-  if (Object.hasOwn(OTHERS, name)) return become(name, self.argv, stderr);
+  if (Object.hasOwn(OTHERS, name)) return become(name, self);
   return runCommand(DEVICE_PROGRAM, words, {
-    env,
-    stdout,
-    stderr,
-    stdin,
-    stdinKind,
+    ...contextOf(self, version),
     settings: DEVICE_SETTINGS,
-    read: readText,
-    statOf,
+    stdin: self.stdin,
+    stdinKind,
     listenerUids,
     sockets: SOCKETS,
-    list: listNames,
     open: (path) => systemDisk().open(path, 'read'),
     scratch: () => openScratch(systemDisk(), tmpdir()),
     pause,
-    fileSystemBytes: (path) => fileSystemBytes(systemDisk(), path),
-    hostname: hostname(),
-    version,
     machine: () => ({ ...machineNow(), node: self.node, uid: self.uid() }),
     disk: systemDisk(),
     writeNew: (path, text) => writeNew(systemDisk(), path, text),
     outputOf,
-    clock,
-    tryRelay: (relay, trial) => trialOf(relay, trial, self, version),
+    clock: self.clock,
     isUnit: isServiceUnit(self),
-    serve: (settings) => serve(daemonOf(self, hostname), settings, self),
+    serve: (settings) => serve(daemonOf(self), settings, self),
   });
 });

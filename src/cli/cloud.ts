@@ -4,8 +4,7 @@
 import { checkOf } from './check.js';
 import type { Program } from './cli.js';
 import type { ProgramContext } from './command.js';
-import { serviceCommand } from './service.js';
-import { versionOf } from './version.js';
+import { serviceCommand, versionOf } from './service.js';
 
 const NAME = 'fieldpost-cloud';
 

@@ -4,7 +4,7 @@
 import { basename } from 'node:path';
 import type { Program } from './cli.js';
 import type { CommandContext } from './command.js';
-import { serviceCommand } from './service.js';
+import { serviceCommand, versionOf } from './service.js';
 
 const run = serviceCommand('fieldpost run', {
   summary: 'run the daemon, as the systemd service does',
@@ -22,7 +22,7 @@ const COMMANDS: Program<CommandContext>['commands'] = {
   sendmail: async () => (await import('./sendmail.js')).sendmailAs('sendmail'),
   report: async () => (await import('./report.js')).report,
   purge: async () => (await import('./purge.js')).purge,
-  version: async () => (await import('./version.js')).versionOf('fieldpost'),
+  version: async () => versionOf('fieldpost'),
 };
 
 const ALIASES: Program<CommandContext>['commands'] = {

@@ -1,8 +1,10 @@
 /**
- * The commands that run a service until a signal.
+ * The commands that every program has: its service, and its version.
  */
+import { EXIT } from '../base/errors.js';
 import { type Command, type ProgramContext, textOption } from './command.js';
 import { settingsFor } from './environment.js';
+import { json } from './words.js';
 
 /** The command for the service that this call runs. */
 export function serviceCommand(
@@ -20,6 +22,25 @@ ${detail}`,
     readsEnvFile: true,
     async run(input, context) {
       return context.serve(settingsFor(textOption(input, 'env-file'), context));
+    },
+  };
+}
+
+/** `version` of the program of that name. */
+export function versionOf(program: string): Command<ProgramContext> {
+  const running =
+    program === 'fieldpost' ? ' fieldpost status shows the version of the\nrunning daemon.' : '';
+  return {
+    name: 'version',
+    summary: 'show the version of this program',
+    help: `${program} version [--json]
+
+Shows the version of this program.${running}`,
+    options: { json: { type: 'boolean' } },
+    asksService: false,
+    async run({ options }, { version, stdout }) {
+      stdout.write(options.json === true ? json({ version }) : `${program} ${version}\n`);
+      return EXIT.ok;
     },
   };
 }
