@@ -1,11 +1,12 @@
 /** The process: exit codes and signals, as systemd and shells see them. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
-import { isBuilt, MAIN, startDaemon, startIn } from './support/daemon.js';
+import { CLOUD_MAIN, isBuilt, MAIN, startDaemon, startIn } from './support/daemon.js';
 import { fakeRelay } from './support/relay.js';
 import { socketPath } from './support/short-directory.js';
 
@@ -131,6 +132,28 @@ t.test('a bad configuration ends with 78, all problems at once', options, async 
   t.match(missing, { status: 78, stderr: /the env file cannot be used: .*\/nowhere\/env/ });
 });
 
+t.test(
+  'cloud and dev are programs of their own, which main.cjs becomes if they are beside it',
+  options,
+  (t) => {
+    for (const [name, words, usage] of [
+      ['cloud', 'the cloud is a program of its own: fieldpost-cloud', 'fieldpost-cloud serve ['],
+      [
+        'dev',
+        'the development program is a program of its own: npm start in the source of Fieldpost',
+        'fieldpost dev [',
+      ],
+    ] as const) {
+      t.match(run([name, '--help'], {}), { status: 0, stdout: usage });
+      const main = join(t.testdir(), 'main.cjs');
+      cpSync(MAIN, main);
+      const alone = spawnSync(main, [name], { encoding: 'utf8', env: { PATH: process.env.PATH } });
+      t.match(alone, { status: 64, stdout: '', stderr: `fieldpost: ${words}\n` }, 'on a device');
+    }
+    t.end();
+  },
+);
+
 t.test('a second daemon ends with 75, one that cannot listen with 69', options, async (t) => {
   const FIELDPOST_STATE_DIR = t.testdir();
   const daemon = await startIn(t, { FIELDPOST_STATE_DIR });
@@ -140,17 +163,17 @@ t.test('a second daemon ends with 75, one that cannot listen with 69', options, 
   // Each tries for ten seconds.
   const starts = (
     [
-      ['run', 'FIELDPOST_LISTEN'],
-      ['run', 'FIELDPOST_SMTP_LISTEN'],
-      ['cloud', 'FIELDPOST_CLOUD_SERVER_LISTEN'],
+      [MAIN, 'run', 'FIELDPOST_LISTEN'],
+      [MAIN, 'run', 'FIELDPOST_SMTP_LISTEN'],
+      [CLOUD_MAIN, 'serve', 'FIELDPOST_CLOUD_SERVER_LISTEN'],
     ] as const
-  ).map(async ([command, key], n) => {
+  ).map(async ([program, command, key], n) => {
     const own = {
       FIELDPOST_STATE_DIR: `${FIELDPOST_STATE_DIR}/other-${n}`,
-      FIELDPOST_LISTEN: '127.0.0.1:0',
+      ...(program === MAIN && { FIELDPOST_LISTEN: '127.0.0.1:0' }),
       [key]: taken,
     };
-    const child = spawn(MAIN, [command], {
+    const child = spawn(program, [command], {
       env: { PATH: process.env.PATH, ...own },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
@@ -255,7 +278,7 @@ t.test(
     const FIELDPOST_STATE_DIR = t.testdir({ env: '' });
     const file = `${FIELDPOST_STATE_DIR}/env`;
     const RUNTIME_DIRECTORY = t.testdir();
-    const args = ['run', '--env-file', file];
+    const args = ['run', '--env-file', file] as const;
     const start = () => startDaemon({ FIELDPOST_STATE_DIR, RUNTIME_DIRECTORY }, args);
     const state = async (port: number) => {
       const answer = await fetch(`http://127.0.0.1:${port}/api/internal/state`);

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { get } from 'node:http';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { remembered } from './children.mjs';
 import { freePort } from './port.mjs';
@@ -12,6 +12,8 @@ import { scaled } from './scale.mjs';
 /** The built program, or that of another build in BENCH_PROGRAM. */
 export const PROGRAM =
   process.env.BENCH_PROGRAM ?? fileURLToPath(new URL('../../build/dist/main.cjs', import.meta.url));
+/** The reference cloud of the same build. */
+const CLOUD = join(dirname(PROGRAM), 'cloud-main.cjs');
 /** The setting that has the reference cloud keep its state in etcd. */
 export const STORE = 'FIELDPOST_CLOUD_SERVER_STORE';
 const WARM_UP_REQUESTS = scaled(5000);
@@ -67,12 +69,12 @@ export const daemonIn =
     },
   });
 /**
- * The reference cloud of the same program; with `etcd` it keeps its state there. Without a file of keys any key is right on
+ * The reference cloud; with `etcd` it keeps its state there. Without a file of keys any key is right on
  * this machine.
  * @type {(etcd: {endpoints: string[]} | null) => Starter}
  */
 export const cloudOf = (etcd) => (port, stateDir) => ({
-  args: [PROGRAM, 'cloud'],
+  args: [CLOUD, 'serve'],
   env: {
     FIELDPOST_CLOUD_SERVER_LISTEN: `127.0.0.1:${port}`,
     FIELDPOST_STATE_DIR: stateDir,

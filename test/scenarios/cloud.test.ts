@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { ask } from '../support/ask.js';
-import { MAIN, needsProgram, startIn } from '../support/daemon.js';
+import { CLOUD_MAIN, needsProgram, startIn } from '../support/daemon.js';
 
 t.test('the built cloud reads its keys again on SIGHUP', needsProgram, async (t) => {
   const directory = t.testdir();
@@ -46,7 +46,7 @@ t.test('the built cloud does not start with a damaged keys.json, and leaves it a
   writeFileSync(path, '00000000 {"pump-3":{"key":"x"}}\n');
   const env = { PATH: process.env.PATH, FIELDPOST_STATE_DIR, FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' };
   for (const start of ['first', 'second']) {
-    const { status, stdout } = spawnSync(MAIN, ['cloud'], { env, encoding: 'utf8', timeout: 60_000 });
+    const { status, stdout } = spawnSync(CLOUD_MAIN, ['serve'], { env, encoding: 'utf8', timeout: 60_000 });
     t.equal(status, 74, start);
     t.match(stdout, /error cannot start reason=".*keys\.json .*is damaged" hint=".*POST \/devices\/ID\/key"/);
   }

@@ -1,4 +1,4 @@
-/** The built daemon as a process of its own, on a free port. */
+/** The built programs, each as a process of its own, on a free port. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -6,9 +6,12 @@ import { createInterface } from 'node:readline';
 import type { Test } from 'tap';
 import { apiAt } from './ask.js';
 
-/** The built program. */
-export const MAIN = new URL('../../build/dist/main.cjs', import.meta.url).pathname;
-/** False if `npm test` or scripts/build has not built the program yet. */
+const programOf = (name: string) => new URL(`../../build/dist/${name}.cjs`, import.meta.url).pathname;
+/** The built program of the device. */
+export const MAIN = programOf('main');
+/** The built reference cloud. */
+export const CLOUD_MAIN = programOf('cloud-main');
+/** False if `npm test` or scripts/build has not built the programs yet. */
 export const isBuilt = existsSync(MAIN);
 /** The options of a test that runs the built program. */
 export const needsProgram = { skip: isBuilt ? false : 'the program is not built' };
@@ -32,28 +35,34 @@ const COMMAND_MS_MAX = 60_000;
 const STARTED = /started .*listen=[^ ,]*?:(\d+)/;
 const CLOUD_READY = /cloud ready .*listen=[^ ,]*?:(\d+)/;
 
-/** A free port for the cloud that these commands start. */
-const CLOUD_LISTEN: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  dev: { FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' },
-  cloud: { FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' },
-};
+/** How each program is started, and the line that it logs when it has. */
+const STARTS = {
+  run: { program: MAIN, words: ['run'], ready: STARTED },
+  cloud: { program: CLOUD_MAIN, words: ['serve'], ready: CLOUD_READY },
+  dev: { program: programOf('dev-main'), words: [], ready: STARTED },
+} as const;
+
+/** What to start, and further words of its command line. */
+type Start = readonly [keyof typeof STARTS, ...words: readonly string[]];
 
 /**
- * Starts `fieldpost <command>`, with the words of `through` in front. Resolves once it logs that it has started, and
- * rejects if it ends before. `main` is another build of the program.
+ * Starts a program, with the words of `through` in front: the daemon, the reference cloud or the development program.
+ * Resolves once it logs that it has started, and rejects if it ends before. `main` is another build of the program.
  */
 export async function startDaemon(
   env: Readonly<Record<string, string>>,
-  command: readonly string[] = ['run'],
+  [name, ...more]: Start = ['run'],
   through: readonly string[] = [],
-  main: string = MAIN,
+  main: string = STARTS[name].program,
 ): Promise<DaemonProcess> {
-  const [program = main, ...args] = [...through, main, ...command];
+  const { words, ready } = STARTS[name];
+  const [program = main, ...args] = [...through, main, ...words, ...more];
   const child = spawn(program, args, {
     env: {
       PATH: process.env.PATH,
-      FIELDPOST_LISTEN: '127.0.0.1:0',
-      ...CLOUD_LISTEN[command[0] ?? ''],
+      // A device takes no setting of the cloud.
+      ...(name !== 'cloud' && { FIELDPOST_LISTEN: '127.0.0.1:0' }),
+      ...(name !== 'run' && { FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' }),
       ...env,
     },
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -61,7 +70,6 @@ export async function startDaemon(
   const ended = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
   const lines: string[] = [];
   const output = createInterface({ input: child.stdout });
-  const ready = command[0] === 'cloud' ? CLOUD_READY : STARTED;
   const port = await new Promise<number>((resolve, reject) => {
     output.on('line', (line) => {
       lines.push(line);
@@ -78,7 +86,7 @@ export async function startDaemon(
     lines,
     api: apiAt(`127.0.0.1:${port}`),
     run: (...args) =>
-      spawnSync(main, args, {
+      spawnSync(name === 'run' ? main : MAIN, args, {
         env: { PATH: process.env.PATH, FIELDPOST_LISTEN: `127.0.0.1:${port}` },
         encoding: 'utf8',
         timeout: COMMAND_MS_MAX,
