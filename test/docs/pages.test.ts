@@ -8,6 +8,7 @@ import t from 'tap';
 import { EXIT, FieldpostError } from '../../src/base/errors.js';
 import { PROBLEMS, problemOf } from '../../src/base/http/problem.js';
 import { COMMON } from '../../src/cli/cli.js';
+import { CLOUD_PROGRAM } from '../../src/cli/cloud.js';
 import type { Command } from '../../src/cli/command.js';
 import { DEVICE_PROGRAM } from '../../src/cli/device.js';
 import { readSendmailCall } from '../../src/cli/sendmail.js';
@@ -21,20 +22,28 @@ import { logEventsOf, parse, readTree } from '../support/source.js';
 
 const README_BYTES_MAX = 15 * 1024;
 
+/** What a command tells of itself. */
+type CommandText = Pick<Command, 'name' | 'summary' | 'help'>;
+
 /** Help as Markdown: usage and lists of options as code, sentences as text. */
-function helpAsMarkdown({ name, summary, help }: Command): string[] {
+function helpAsMarkdown(program: string, { name, summary, help }: CommandText): string[] {
   const parts = help.split(/\n{2,}/).flatMap((part) => {
-    if (/^(?: {2}|fieldpost )/m.test(part)) return ['', '```', part, '```'];
+    if (/^(?: {2}|fieldpost(?:-cloud)? )/m.test(part)) return ['', '```', part, '```'];
     return ['', part.replaceAll(/--[a-z-]+|\bFIELDPOST_[A-Z_]+/g, '`$&`')];
   });
-  return [`### fieldpost ${name}`, '', `${summary[0]?.toUpperCase()}${summary.slice(1)}.`, ...parts, ''];
+  return [`### ${program} ${name}`, '', `${summary[0]?.toUpperCase()}${summary.slice(1)}.`, ...parts, ''];
 }
 
-t.test('fieldpost(1) has the help of every command', async (t) => {
-  const commands = await Promise.all(Object.values(DEVICE_PROGRAM.commands).map((load) => load()));
-  t.ok(commands.length >= 11);
-  sameBlock(t, 'build/man/fieldpost.1.md', 'commands', ['', ...commands.flatMap(helpAsMarkdown)]);
-});
+for (const [page, { name, commands }] of [
+  ['build/man/fieldpost.1.md', DEVICE_PROGRAM],
+  ['build/man/fieldpost-cloud.7.md', CLOUD_PROGRAM],
+] as const) {
+  t.test(`${page} has the help of every command`, async (t) => {
+    const all: CommandText[] = await Promise.all(Object.values(commands).map((load) => load()));
+    t.ok(all.length >= 3);
+    sameBlock(t, page, 'commands', ['', ...all.flatMap((command) => helpAsMarkdown(name, command))]);
+  });
+}
 
 t.test('the help of a command names its options and verbs, and no others', async (t) => {
   for (const load of Object.values(DEVICE_PROGRAM.commands)) {
@@ -86,7 +95,7 @@ t.test('fieldpost-cloud(7) has every metric of the reference cloud', async (t) =
 
 for (const [page, heading, routes] of [
   ['build/man/fieldpost-api.7.md', '## Calls', ROUTES],
-  ['build/man/fieldpost-cloud.7.md', '### Calls of the reference cloud', CLOUD_ROUTES],
+  ['build/man/fieldpost-cloud.7.md', '## Calls of the reference cloud', CLOUD_ROUTES],
 ] as const) {
   t.test(`${page} has every call, and no other`, async (t) => {
     const told = firstCells(sectionOf(page, heading)).map((call) =>

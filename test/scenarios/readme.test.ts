@@ -1,4 +1,4 @@
-/** Runs the examples of the README and of the manual pages, as printed, against `fieldpost dev`. */
+/** Runs the examples of the README and of the manual pages, as printed, against the development program. */
 // A process of its own: it takes long.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
