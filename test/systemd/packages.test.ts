@@ -71,7 +71,7 @@ test('two builds give the same bytes', options, async (t) => {
   const sums = () => sh(`cd ${OUT}; sha256sum *`);
   sh(`cd ${REPOSITORY}; umask 077; bash scripts/package --to ${OUT}`);
   const first = sums();
-  t.equal(first.trim().split('\n').length, 6);
+  t.equal(first.trim().split('\n').length, 8);
   sh(`cd ${REPOSITORY}; TZ=Asia/Tokyo bash scripts/package --to ${OUT}`);
   t.equal(sums(), first);
 });
@@ -130,19 +130,40 @@ test('the package fieldpost-mta holds links and no program', options, async (t) 
   );
 });
 
+test('the package fieldpost-cloud holds the reference cloud and nothing of a device', options, async (t) => {
+  const root = scratch(t);
+  sh(`dpkg-deb -x ${outFile(/^fieldpost-cloud_.*\.deb$/)} ${root}`);
+  t.same(files(`${root}/usr/lib`), ['./fieldpost-cloud/cloud-main.cjs']);
+  t.same(files(`${root}/usr/bin`), ['./fieldpost-cloud']);
+  t.same(files(`${root}/usr/share/man`), [
+    './man5/fieldpost-cloud.env.5.gz',
+    './man7/fieldpost-cloud.7.gz',
+    './man7/fieldpost-fleet.7.gz',
+  ]);
+  const program = `${root}/usr/lib/fieldpost-cloud/cloud-main.cjs`;
+  const launcher = readFileSync(`${root}/usr/bin/fieldpost-cloud`, 'utf8');
+  t.ok(launcher.includes(` ${program.slice(root.length)} `), 'the script starts this file');
+  const instead = ['/bin/sh', '-c', `shift; exec "${process.execPath}" -- "${program}" "$@"`, 'sh'];
+  const cloud = await startIn(t, { FIELDPOST_STATE_DIR: `${root}/state` }, ['cloud'], instead);
+  t.equal((await fetch(`http://127.0.0.1:${cloud.port}/healthz`)).status, 200);
+  t.equal(await cloud.end('SIGTERM'), 0);
+});
+
 /** The pages with their sections in capitals; those of the README's list. */
 const MANUAL = [
   'fieldpost.1',
   'fieldpost.env.5',
   'fieldpost-api.7',
-  'fieldpost-cloud.7',
-  'fieldpost-fleet.7',
+  'fieldpost-link.7',
   'fieldpost-store.7',
+  'fieldpost-cloud.7',
+  'fieldpost-cloud.env.5',
+  'fieldpost-fleet.7',
 ];
 
 test('man, groff and mandoc have nothing to say about the manual pages', options, async (t) => {
   const root = scratch(t);
-  for (const deb of [/^fieldpost_.*\.deb$/, /^fieldpost-mta_.*\.deb$/])
+  for (const deb of [/^fieldpost_.*\.deb$/, /^fieldpost-mta_.*\.deb$/, /^fieldpost-cloud_.*\.deb$/])
     sh(`dpkg-deb -x ${outFile(deb)} ${root}`);
   const man = `${root}/usr/share/man`;
   const wanted = [...MANUAL, 'sendmail.8'].map((page) => `./man${page.at(-1)}/${page}.gz`);
@@ -184,6 +205,26 @@ test('the single file runs without any other', options, async (t) => {
   t.match(sh(`${directory}/fieldpost.cjs version`), /^fieldpost [\d.]+\n$/);
   const licence = readFileSync(`${directory}/LICENSE`, 'utf8');
   t.equal(licence, readFileSync('build/dist/LICENSE', 'utf8'));
+});
+
+test('the release and the archive of the cloud have the source maps', options, async (t) => {
+  const directory = scratch(t);
+  for (const archive of [/^fieldpost-0.*\.gz$/, /^fieldpost-cloud-0.*\.gz$/])
+    sh(`cd ${directory}; tar xzf ${outFile(archive)} --strip-components=1`);
+  t.match(sh(`${directory}/fieldpost-cloud.cjs version`), /^fieldpost-cloud [\d.]+\n$/);
+  for (const [program, map] of [
+    ['lib/build/dist/main.cjs', 'main.cjs.map'],
+    ['fieldpost-cloud.cjs', 'cloud-main.cjs.map'],
+  ]) {
+    const lines = readFileSync(`${directory}/${program}`, 'utf8').split('\n');
+    const line = lines.findIndex((text) => text.includes('FieldpostError=class'));
+    const column = lines[line]?.indexOf('FieldpostError=class') ?? -1;
+    const trace = `at x (${program}:${line + 1}:${column + 1})`;
+    const found = sh(`node ${REPOSITORY}/scripts/trace.mjs ${directory}/${map} <<< '${trace}'`);
+    const [, path = 'LICENSE', at] = /^at x \((src\/[\w/]+\.ts):(\d+):\d+\)/.exec(found) ?? [];
+    const source = readFileSync(`${REPOSITORY}/${path}`, 'utf8').split('\n')[Number(at) - 1];
+    t.match(source, /^export class FieldpostError /, found);
+  }
 });
 
 // Stands for Buildroot: runs the recipe's install step on an unpacked package.
