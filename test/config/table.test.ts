@@ -1,11 +1,12 @@
 /**
- * What is made from the table of settings, or must agree with it: the manual page, which FIELDPOST_TEST_WRITE=1 writes, other
- * pages, the unit.
+ * What is made from the tables of settings, or must agree with them: the manual pages, which FIELDPOST_TEST_WRITE=1 writes,
+ * other pages, the unit.
  */
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Row } from '../../src/base/config/row.js';
 import type { Settings } from '../../src/base/config/settings.js';
+import { CLOUD_SETTINGS } from '../../src/cloud/settings.js';
 import { DEV_SETTINGS } from '../../src/dev/settings.js';
 import { DEVICE_SETTINGS } from '../../src/device/settings.js';
 import { PAGES, sameBlock } from '../support/pages.js';
@@ -49,9 +50,14 @@ function linesOf({ rows }: Pick<Settings<never>, 'rows'>): string[] {
     ]);
 }
 
-t.test('fieldpost.env(5) tells the table of settings', async (t) => {
-  sameBlock(t, PAGE, 'settings', ['', ...linesOf(DEV_SETTINGS)]);
-});
+for (const [page, settings] of [
+  [PAGE, DEVICE_SETTINGS],
+  ['build/man/fieldpost-cloud.env.5.md', CLOUD_SETTINGS],
+] as const) {
+  t.test(`${page} tells the settings of its program alone`, async (t) => {
+    sameBlock(t, page, 'settings', ['', ...linesOf(settings)]);
+  });
+}
 
 t.test('no text names a setting that does not exist', async (t) => {
   const pages = [...PAGES, 'CHANGELOG.md', 'build/fieldpost.env'].map(
