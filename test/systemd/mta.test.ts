@@ -11,7 +11,7 @@ import { sharedDirectory } from '../peers/peers.js';
 import { POSTFIX_PROGRAMS, startPostfix } from '../peers/postfix.js';
 import { Container, skipWithoutContainer } from './container.js';
 
-const OUT = new URL('../../build/out', import.meta.url).pathname;
+const OUT = new URL('../../build/out/', import.meta.url).pathname;
 const ENV_FILE = '/etc/fieldpost/fieldpost.env';
 /** Where the container finds the way to Postfix. */
 const DOOR = '/var/door';

@@ -7,7 +7,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { type Test, test } from 'tap';
 import { Container, INSIDE, skipWithoutContainer } from './container.js';
 
-const OUT = new URL('../../build/out', import.meta.url).pathname;
+const OUT = new URL('../../build/out/', import.meta.url).pathname;
 const API = 'http://127.0.0.1:43770/api/internal';
 const ENV_FILE = '/etc/fieldpost/fieldpost.env';
 const STATE = '/var/lib/private/fieldpost';
