@@ -10,7 +10,6 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { deflateRawSync } from 'node:zlib';
 import { build } from 'rolldown';
-import { FIRST_LINES } from './first-lines.mjs';
 import { late } from './late.mjs';
 import { pages } from './pages.mjs';
 
@@ -68,7 +67,6 @@ export async function compile(
         mangle: !readable && { toplevel: true, keepNames: true },
         codegen: { removeWhitespace: !readable },
       },
-      postBanner: ({ isEntry }) => (isEntry && !readable ? FIRST_LINES : ''),
       sourcemap: true,
       sourcemapExcludeSources: true,
       // The same wherever it was built.

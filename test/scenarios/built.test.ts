@@ -102,6 +102,14 @@ t.test('code behind an import() is in the same file, and shares its modules with
   t.equal(JSON.parse(mapped.stdout)[1], traced.stdout, 'Node.js itself finds it, too');
 });
 
+t.test('a module with exports is one file, too', async (t) => {
+  const directory = t.testdir();
+  execFileSync(process.execPath, ['scripts/compile.mjs', 'test/link/fleet.ts', directory]);
+  t.same(readdirSync(directory), ['fleet.cjs', 'fleet.cjs.map']);
+  const script = `console.log(typeof require('${directory}/fleet.cjs').simulateFleet)`;
+  t.equal(execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' }), 'function\n');
+});
+
 t.test('an install without compiler and built program fails with a hint', async (t) => {
   const directory = t.testdir({ scripts: {} });
   cpSync('scripts/prepare', join(directory, 'scripts/prepare'));
