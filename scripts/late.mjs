@@ -4,9 +4,9 @@
  *
  * The bundler writes such code as chunks of their own, each a CommonJS module. Here they go to the head of the program's
  * file: each is a comment in an empty function, on lines of its own, and is compiled when it is first required. V8 skips a
- * comment 18 times as fast as it parses code: of 82 ms of CPU a start saves 7, and a command 20 to 25 with 2 to 3 MB of its
- * peak. No code moves within its line. So a stack trace names a place in the file,
- * and the source maps need only be put together.
+ * comment 18 times as fast as it parses code: of 82 ms of CPU a start saves 7, and a command 20 to 25, with 2 to 3 MB of its
+ * peak. No code moves within its line. So a stack trace names a place in the file, and the source maps need only be put
+ * together.
  */
 import { FIRST_LINES } from './first-lines.mjs';
 

@@ -9,7 +9,8 @@ import { runCommand } from './cli/cli.js';
 import { CLOUD_PROGRAM } from './cli/cloud.js';
 import { createCloud } from './cloud/cloud.js';
 import { CLOUD_SETTINGS, type CloudConfig } from './cloud/settings.js';
-import { contextOf, plainChoice, type Service, serve } from './mail/serve.js';
+import { contextOf } from './mail/context.js';
+import { plainChoice, type Service, serve } from './mail/serve.js';
 
 const { version } = about;
 

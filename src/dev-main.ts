@@ -13,7 +13,8 @@ import { createCloud } from './cloud/cloud.js';
 import { startDev } from './dev/dev.js';
 import { DEV_SETTINGS, type DevConfig } from './dev/settings.js';
 import { createDaemon } from './device/daemon.js';
-import { contextOf, plainChoice, type Service, serve } from './mail/serve.js';
+import { contextOf } from './mail/context.js';
+import { plainChoice, type Service, serve } from './mail/serve.js';
 
 const { version } = about;
 

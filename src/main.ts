@@ -9,7 +9,7 @@ import about from '../package.json' with { type: 'json' };
 import type { Environment, ListenConfig } from './base/config/types.js';
 import { EXIT } from './base/errors.js';
 import { pause } from './base/system/clock.js';
-import { openScratch, readText, statOf, stdinKind, systemDisk, writeNew } from './base/system/disk.js';
+import { openScratch, stdinKind, systemDisk, writeNew } from './base/system/disk.js';
 import { machineNow } from './base/system/machine.js';
 import { listenerUids } from './base/system/peer.js';
 import { type Process, runProcess } from './base/system/process.js';
@@ -17,10 +17,8 @@ import { outputOf } from './base/system/program.js';
 import { runCommand } from './cli/cli.js';
 import { DEVICE_PROGRAM, wordsOfCall } from './cli/device.js';
 import { STATE_DIRECTORY } from './cli/environment.js';
-import { createDaemon, withSockets } from './device/daemon.js';
-import { LastSettings } from './device/last-settings.js';
-import { DEVICE_SETTINGS, type DeviceConfig } from './device/settings.js';
-import { contextOf, type Service, serve } from './mail/serve.js';
+import { DEVICE_SETTINGS } from './device/settings.js';
+import { contextOf } from './mail/context.js';
 
 const { version } = about;
 
@@ -35,35 +33,6 @@ const OTHERS: Readonly<Record<string, { readonly words: string[]; readonly place
   cloud: { words: ['serve'], place: 'the cloud is a program of its own: fieldpost-cloud' },
   dev: { words: [], place: 'it is a program of its own: npm start in the source of Fieldpost' },
 };
-
-/** The daemon. */
-function daemonOf({ stderr, hostname }: Process): Service<DeviceConfig> {
-  return {
-    program: 'fieldpost',
-    version,
-    sendsMail: true,
-    endsWithTerminal: false,
-    openChoice: ({ disk, log }, directory) =>
-      LastSettings.open({
-        parse: (env, accepted) =>
-          DEVICE_SETTINGS.parse(env, readText, { hostname: hostname(), statOf }, accepted),
-        // At a terminal a person can correct the settings.
-        mayFallBack: !stderr.isTTY,
-        disk,
-        log,
-        directory,
-        version,
-      }),
-    async start(config, system, env) {
-      const daemon = await createDaemon(withSockets(config, env, system.handed), system);
-      return {
-        status: daemon.status,
-        reload: (next, nextEnv) => daemon.reload(withSockets(next, nextEnv, system.handed)),
-        stop: daemon.stop,
-      };
-    },
-  };
-}
 
 /** True in fieldpost.service. A daemon in another unit has another state directory, and settings of its own. */
 function isServiceUnit({ env, pid }: Pick<Process, 'env' | 'pid'>): boolean {
@@ -108,6 +77,9 @@ void runProcess(async (self) => {
     outputOf,
     clock: self.clock,
     isUnit: isServiceUnit(self),
-    serve: (settings) => serve(daemonOf(self), settings, self),
+    async serve(settings) {
+      const { serveDaemon } = await import('./device/service.js');
+      return serveDaemon(settings, self, version);
+    },
   });
 });

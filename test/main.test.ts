@@ -92,7 +92,7 @@ t.test('a start loads little of Node.js', options, async (t) => {
   t.equal(await daemon.end('SIGTERM'), 0);
   const loaded = readFileSync(`${dir}/loaded`, 'utf8').split('\n');
   t.ok(loaded.includes('NativeModule http'));
-  const late = ['assert', 'crypto', 'https', 'perf_hooks', 'tls', 'v8', 'vm'];
+  const late = ['assert', 'crypto', 'https', 'perf_hooks', 'tls', 'v8'];
   t.same(
     late.filter((name) => loaded.includes(`NativeModule ${name}`)),
     [],

@@ -6,7 +6,7 @@ import { formatProblem, namedStateDirectory, type Parsed } from '../base/config/
 import type { Environment, SettingsSource } from '../base/config/types.js';
 import { type ErrorCode, EXIT, FieldpostError, systemCodeOf, wordsOf } from '../base/errors.js';
 import { SECOND_MS } from '../base/limits.js';
-import { fileSystemBytes, listNames, readText, statOf, systemDisk } from '../base/system/disk.js';
+import { fileSystemBytes, systemDisk } from '../base/system/disk.js';
 import { handedOver } from '../base/system/listen.js';
 import { systemLock } from '../base/system/lock.js';
 import { createLog, type Log, type LogLevel } from '../base/system/log.js';
@@ -274,23 +274,11 @@ export class Warnings {
   }
 }
 
-/** What the commands of every program take of this process. */
-export function contextOf(self: Process, version: string) {
-  const { env, stdout, stderr } = self;
-  return {
-    ...{ env, stdout, stderr, version, statOf },
-    read: readText,
-    list: listNames,
-    fileSystemBytes: (path: string) => fileSystemBytes(systemDisk(), path),
-    hostname: self.hostname(),
-    tryRelay: (relay: RelayConfig, trial: Trial) => trialOf(relay, trial, self, version),
-  };
-}
-
-type Trial = Pick<TrialOptions, 'config' | 'to' | 'tell'>;
+/** What a command tells of the trial. */
+export type Trial = Pick<TrialOptions, 'config' | 'to' | 'tell'>;
 
 /** Tries a relay as delivery speaks with it, beside the service. */
-async function trialOf(
+export async function trialOf(
   relay: RelayConfig,
   trial: Trial,
   { clock, connect, hostname }: Process,

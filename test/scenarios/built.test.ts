@@ -3,6 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import t from 'tap';
+import { MAIN, needsProgram } from '../support/daemon.js';
 
 /** Each throws, and its result is unused. */
 const CHECKS = [
@@ -108,6 +109,15 @@ t.test('a module with exports is one file, too', async (t) => {
   t.same(readdirSync(directory), ['fleet.cjs', 'fleet.cjs.map']);
   const script = `console.log(typeof require('${directory}/fleet.cjs').simulateFleet)`;
   t.equal(execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' }), 'function\n');
+});
+
+t.test('a command does not parse the daemon', needsProgram, async (t) => {
+  const text = readFileSync(MAIN, 'utf8');
+  // Behind the late code, which is in comments.
+  const eager = text.slice(text.lastIndexOf('*/}];'));
+  const store = 'JournaledStore=class';
+  t.same([text.includes(store), eager.includes(store)], [true, false]);
+  t.ok(eager.includes('function runCommand('));
 });
 
 t.test('an install without compiler and built program fails with a hint', async (t) => {

@@ -1,0 +1,24 @@
+/**
+ * What the commands of every program take of their process. It loads nothing of the engine.
+ */
+import { fileSystemBytes, listNames, readText, statOf, systemDisk } from '../base/system/disk.js';
+import type { Process } from '../base/system/process.js';
+import type { Trial } from './serve.js';
+import type { RelayConfig } from './settings.js';
+
+/** The outside of a command of this process; `version` is the program's. */
+export function contextOf(self: Process, version: string) {
+  const { env, stdout, stderr } = self;
+  return {
+    ...{ env, stdout, stderr, version, statOf },
+    read: readText,
+    list: listNames,
+    fileSystemBytes: (path: string) => fileSystemBytes(systemDisk(), path),
+    hostname: self.hostname(),
+    async tryRelay(relay: RelayConfig, trial: Trial) {
+      // Loaded when it is called: no command waits for the engine.
+      const { trialOf } = await import('./serve.js');
+      return trialOf(relay, trial, self, version);
+    },
+  };
+}
