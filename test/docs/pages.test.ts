@@ -105,11 +105,14 @@ for (const [page, heading, routes] of [
   });
 }
 
-t.test('fieldpost(1) has every log line with its level, and no other', async (t) => {
-  const section = sectionOf('build/man/fieldpost.1.md', '## Log lines');
-  const told = [...section.matchAll(/^\| `(.+?)` \| (\w+) \|/gm)].map(
-    ([, event, level]) => `${event}: ${level}`,
+t.test('fieldpost(1) and fieldpost-cloud(7) have every log line with its level, and no other', async (t) => {
+  const tables = ['build/man/fieldpost.1.md', 'build/man/fieldpost-cloud.7.md'].map((page) =>
+    [...sectionOf(page, '## Log lines').matchAll(/^\| `(.+?)` \| (\w+) \|/gm)].map(
+      ([, event, level]) => `${event}: ${level}`,
+    ),
   );
+  const [, ofCloud = []] = tables;
+  const told = tables.flat();
   const source = [...readTree(['src'], ['.ts'])];
   const logged = source
     .flatMap(([path, text]) => logEventsOf(parse(path, text)))
@@ -121,9 +124,16 @@ t.test('fieldpost(1) has every log line with its level, and no other', async (t)
     'an operator who meets a line in the log finds what it means and what to do',
   );
   // Some are handed to the log by another name.
+  const placesOf = (line: string) =>
+    source.flatMap(([path, text]) => (text.includes(`'${line.replace(/: .*/, '')}'`) ? path : []));
   t.strictSame(
-    told.filter((line) => !source.some(([, text]) => text.includes(`'${line.replace(/: .*/, '')}'`))),
+    told.filter((line) => placesOf(line).length === 0),
     [],
+  );
+  t.strictSame(
+    told.filter((line) => placesOf(line).every((path) => path.startsWith('src/cloud/'))),
+    ofCloud,
+    'those that only the cloud writes are in its page',
   );
   t.equal(new Set(told).size, told.length, 'each once');
 });
