@@ -49,8 +49,8 @@ export async function compile(
     // Tree shaking would remove calls such as decodeURIComponent(text), because it does not know that they throw.
     treeshake: false,
     transform: { target: 'node20' },
-    // What one program starts with may be late code of another.
-    checks: { ineffectiveDynamicImport: false },
+    // What one program starts with may be late code of another, and a busy machine is slow.
+    checks: { ineffectiveDynamicImport: false, bundlerTimings: false, pluginTimings: false },
     plugins: [...plugins, pages, jsonText, plugin],
     output: {
       dir: directory,
