@@ -25,7 +25,7 @@ if (!(Number.isSafeInteger(devices) && devices > 0)) {
 const scratch = await mkdtemp(join(tmpdir(), 'fieldpost-fleet-'));
 try {
   const entry = (path) => fileURLToPath(new URL(`../test/${path}`, import.meta.url));
-  for (const name of ['cloud/fleet.ts', 'support/random.ts']) await compile(entry(name), scratch);
+  for (const name of ['link/fleet.ts', 'support/random.ts']) await compile(entry(name), scratch);
   const load = (name) => import(pathToFileURL(join(scratch, name)).href);
   const { simulateFleet, fleetReport } = await load('fleet.cjs');
   const { seededRandom } = await load('random.cjs');
