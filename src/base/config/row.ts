@@ -27,8 +27,8 @@ export interface Row<T> {
   readonly about: string;
 }
 
-/** Rows by the members of a configuration. */
-export type Rows = Readonly<Record<string, Row<unknown>>>;
+/** SettingRows by the members of a configuration. */
+export type SettingRows = Readonly<Record<string, Row<unknown>>>;
 
 /** The values of rows. */
 export type ValuesOf<R> = { readonly [M in keyof R]: R[M] extends Row<infer T> ? T : never };
@@ -75,6 +75,6 @@ export function secret<T>({ none = 'none', ...spec }: SecretSpec<T>): Row<T | nu
 }
 
 /** These rows, all of which are taken up by `follows`. */
-export function following<R extends Rows>(follows: Follower, rows: R): R {
+export function following<R extends SettingRows>(follows: Follower, rows: R): R {
   return Object.fromEntries(Object.entries(rows).map(([member, row]) => [member, { ...row, follows }])) as R;
 }

@@ -6,7 +6,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import { MIB } from '../limits.js';
 import { guessOf } from './nearest.js';
-import type { Follower, Row, Rows, ValuesOf } from './row.js';
+import type { Follower, Row, SettingRows, ValuesOf } from './row.js';
 import type { ConfigProblem, Environment, ReadText, StatOf } from './types.js';
 import { type Kind, maskPasswords, refuse, secretPath, type TextKind } from './values.js';
 
@@ -48,9 +48,9 @@ export class Settings<C> {
   readonly rows: readonly (readonly [string, Row<unknown>])[];
   /** True: no message shows the value of each key. */
   readonly secretByKey: ReadonlyMap<string, boolean>;
-  readonly #plan: Plan<Rows, C>;
+  readonly #plan: Plan<SettingRows, C>;
 
-  constructor(plan: Plan<Rows, C>) {
+  constructor(plan: Plan<SettingRows, C>) {
     this.#plan = plan;
     this.rows = Object.entries(plan.rows);
     this.secretByKey = new Map(this.rows.flatMap(([, row]) => keysOf(row).map((key) => [key, row.isSecret])));
