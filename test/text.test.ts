@@ -1,10 +1,11 @@
-/** What becomes of each kind of harmful character, in each form. */
+/** What becomes of each kind of harmful character, in each form; and times as a reader sees them. */
 import t from 'tap';
 import {
   cut,
   harmlessName,
   hasControl,
   hasLoneSurrogate,
+  isoOf,
   oneLine,
   visible,
   withoutSecrets,
@@ -76,4 +77,12 @@ t.test('a cut halves no character', async (t) => {
   t.equal(cut('ab\u{1f4a7}', 3), 'ab');
   t.equal(cut('abc', 2), 'ab');
   t.equal(cut('', 0), '');
+});
+
+t.test('a time is written as toISOString writes it', async (t) => {
+  const edges = [
+    0, -1, 951_782_399_999, 951_782_400_000, 253_402_300_799_999, 253_402_300_800_000, -62_167_219_200_001,
+  ];
+  for (const ms of [...edges, 1_700_000_000_007]) t.equal(isoOf(ms), new Date(ms).toISOString());
+  t.throws(() => isoOf(Number.NaN), RangeError);
 });

@@ -1,7 +1,16 @@
 /**
  * The points about the destinations document.
  */
-import { Broken, type Cloud, expectObject, expectProblem, expectStatus, expectStrong, NotChecked, type Point } from './cloud.js';
+import {
+  Broken,
+  type Cloud,
+  expectObject,
+  expectProblem,
+  expectStatus,
+  expectStrong,
+  NotChecked,
+  type Point,
+} from './cloud.js';
 
 const entry = (n: number, more: object = {}) => ({
   uid: `0c0f3a3e-0000-4000-8000-00000000000${n}`,

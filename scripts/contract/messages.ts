@@ -2,7 +2,17 @@
  * The points about messages. Some SMS and a call go to +1 202 555 0199, a number that is kept free for fiction.
  */
 import { randomBytes } from 'node:crypto';
-import { type Answer, Broken, type Cloud, expectObject, expectProblem, expectService, expectStatus, NotChecked, type Point } from './cloud.js';
+import {
+  type Answer,
+  Broken,
+  type Cloud,
+  expectObject,
+  expectProblem,
+  expectService,
+  expectStatus,
+  NotChecked,
+  type Point,
+} from './cloud.js';
 
 const SMS = { type: 2, destination: '+12025550199', message: 'Fieldpost conformance: nothing to do' };
 

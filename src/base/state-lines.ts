@@ -2,7 +2,7 @@
  * The state of the daemon in a few lines for people, and in one sentence. Pure.
  */
 import { MINUTE_MS } from './limits.js';
-import { bytesInWords, counted, span } from './sizes.js';
+import { bytesInWords, counted, span } from './text.js';
 import { isRelayDown, type QueueCounts, type QueueRoom, type StorageState } from './views.js';
 
 interface Stated {

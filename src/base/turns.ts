@@ -1,5 +1,5 @@
 /**
- * A queue of work: one piece at a time, in order.
+ * Work in order: one piece at a time, or several workers on one list.
  */
 
 /** Does one piece of work after another, in the order of the calls. */
@@ -27,4 +27,17 @@ export class Turns {
   async idle(): Promise<void> {
     while (!this.isFree) await this.#last;
   }
+}
+
+/** Does `act` for each item, for at most so many at a time. Resolves when all are done; rejects with the first rejection. */
+export async function inLanes<Item>(
+  lanes: number,
+  items: Iterable<Item>,
+  act: (item: Item) => Promise<void>,
+): Promise<void> {
+  const rest = items[Symbol.iterator]();
+  const lane = async () => {
+    for (let next = rest.next(); !next.done; next = rest.next()) await act(next.value);
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
 }

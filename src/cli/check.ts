@@ -2,11 +2,9 @@
  * `fieldpost check`, and that of the cloud: shows all problems of the configuration, or the effective settings with secrets
  * hidden.
  */
-
 import { formatProblem } from '../base/config/settings.js';
 import { EXIT } from '../base/errors.js';
-import { counted } from '../base/sizes.js';
-import { visible } from '../base/text.js';
+import { counted, visible } from '../base/text.js';
 import { allWarnings } from '../mail/settings-rules.js';
 import type { Command, ProgramContext } from './command.js';
 import { recipientOf, tryRelays } from './relay-trials.js';

@@ -4,6 +4,7 @@
 import { Buffer } from 'node:buffer';
 import { type ClientRequest, request } from 'node:http';
 import type { Socket } from 'node:net';
+import { Octets } from '../base/collections.js';
 import { showListener } from '../base/config/endpoints.js';
 import { formatProblem, namedStateDirectory } from '../base/config/settings.js';
 import type { ListenConfig } from '../base/config/types.js';
@@ -11,7 +12,6 @@ import { EXIT, systemCodeOf, wordsOf } from '../base/errors.js';
 import { problemWords } from '../base/http/answer.js';
 import { isJsonObject, jsonIn } from '../base/json.js';
 import { MIB, SECOND_MS } from '../base/limits.js';
-import { Octets } from '../base/octets.js';
 import { refusalOfSelf } from '../base/retry/call-error.js';
 import { type CommandContext, CommandError } from './command.js';
 import { STATE_DIRECTORY } from './environment.js';

@@ -1,11 +1,9 @@
 /**
  * `fieldpost destinations`: the address book, which lists the people to notify when this device goes offline.
  */
-
 import { EXIT } from '../base/errors.js';
 import { LANGS } from '../base/langs.js';
-import { counted } from '../base/sizes.js';
-import { visible } from '../base/text.js';
+import { counted, visible } from '../base/text.js';
 import type { Destination } from '../mail/book/destination.js';
 import { connect } from './client.js';
 import { type Command, type CommandContext, CommandError, type CommandInput, textOption } from './command.js';

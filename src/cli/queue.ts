@@ -4,9 +4,8 @@
  */
 import { EXIT } from '../base/errors.js';
 import { KIB, LIST_LIMIT_MAX } from '../base/limits.js';
-import { bytesInWords, counted, span } from '../base/sizes.js';
 import { type DaemonState, headline } from '../base/state-lines.js';
-import { cut, visible } from '../base/text.js';
+import { bytesInWords, counted, cut, span, visible } from '../base/text.js';
 import { isRelayDown, STATUSES } from '../base/views.js';
 import { type Call, CallError, connect } from './client.js';
 import { type Command, CommandError, textOption } from './command.js';

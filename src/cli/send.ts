@@ -5,13 +5,12 @@
 import { Buffer, isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { basename, extname } from 'node:path';
+import { Octets } from '../base/collections.js';
 import { duration } from '../base/config/values.js';
 import { EXIT, systemCodeOf, wordsOf } from '../base/errors.js';
 import { IDEMPOTENCY_KEY_CHARS_MAX, KIB, MIB, SECOND_MS } from '../base/limits.js';
-import { Octets } from '../base/octets.js';
-import { bytesInWords } from '../base/sizes.js';
 import type { Output } from '../base/system/process.js';
-import { visible } from '../base/text.js';
+import { bytesInWords, visible } from '../base/text.js';
 import { parseAddress } from '../mail/message/address.js';
 import { parseMailbox } from '../mail/message/mailbox.js';
 import {

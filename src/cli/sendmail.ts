@@ -5,10 +5,10 @@
  */
 import { Buffer } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
+import { Octets } from '../base/collections.js';
 import type { Environment, ListenConfig } from '../base/config/types.js';
 import { EXIT, wordsOf } from '../base/errors.js';
 import { KIB, MIB, MINUTE_MS, SECOND_MS } from '../base/limits.js';
-import { Octets } from '../base/octets.js';
 import { hasControl, visible } from '../base/text.js';
 import { parseMailbox } from '../mail/message/mailbox.js';
 import {

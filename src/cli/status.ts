@@ -1,12 +1,10 @@
 /**
  * `fieldpost status`: shows the state of the daemon in a few lines.
  */
-
 import { EXIT } from '../base/errors.js';
-import { span } from '../base/sizes.js';
 import { type DaemonState, headline, stateLines } from '../base/state-lines.js';
 import type { Output } from '../base/system/process.js';
-import { visible } from '../base/text.js';
+import { span, visible } from '../base/text.js';
 import { connect } from './client.js';
 import type { Command } from './command.js';
 import { columns, json, painter, utc } from './words.js';

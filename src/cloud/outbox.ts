@@ -6,14 +6,14 @@
  * own SMS, calls and push messages, and the messages of devices. A device has a share of the last part.
  */
 import { createHash } from 'node:crypto';
+import { Recent } from '../base/collections.js';
 import { type Fault, FieldpostError, wordsOf } from '../base/errors.js';
 import { type JsonObject, shapeOf } from '../base/json.js';
 import type { Lang } from '../base/langs.js';
 import { DAY_MS, HOUR_MS, IDEMPOTENCY_KEY_CHARS_MAX } from '../base/limits.js';
-import { Recent } from '../base/recent.js';
-import { counted } from '../base/sizes.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
+import { counted } from '../base/text.js';
 import { invalidMessage, parseShortMessage } from '../mail/message/draft.js';
 import type { Draft, ShortContent, ShortDraft } from '../mail/message/message.js';
 import type { Accepted, KeyedContent, Store } from '../mail/store/store.js';

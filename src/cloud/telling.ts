@@ -2,7 +2,8 @@
  * Tells people news: accepts the messages into the cloud's store, from which delivery sends them. A message is accepted once,
  * because its key says what it tells to whom.
  */
-import { Recent } from '../base/recent.js';
+
+import { Recent } from '../base/collections.js';
 import type { Log } from '../base/system/log.js';
 import { type Entry, targetOf } from '../mail/book/destination.js';
 import type { Address } from '../mail/message/address.js';

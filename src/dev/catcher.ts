@@ -2,9 +2,10 @@
  * The mail catcher of `fieldpost dev`: the SMTP server on loopback, with a function in place of the queue. It is as strict
  * about the protocol as a relay.
  */
+
+import { Octets } from '../base/collections.js';
 import { FieldpostError, wordsOf } from '../base/errors.js';
 import { MIB, SECOND_MS } from '../base/limits.js';
-import { Octets } from '../base/octets.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import { parseAddress } from '../mail/message/address.js';

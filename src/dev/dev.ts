@@ -4,11 +4,10 @@
  */
 import { join } from 'node:path';
 import { SECOND_MS } from '../base/limits.js';
-import { counted } from '../base/sizes.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Disk } from '../base/system/disk.js';
 import type { Log } from '../base/system/log.js';
-import { cut, visible } from '../base/text.js';
+import { counted, cut, visible } from '../base/text.js';
 import type { SendShort, ShortMessage } from '../mail/message/message.js';
 import { type CaughtMail, openCatcher } from './catcher.js';
 import { Inbox, openMailbox } from './inbox.js';

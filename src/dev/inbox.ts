@@ -3,9 +3,9 @@
  * messages of this run. The oldest mails are removed for new ones.
  */
 import { join } from 'node:path';
+import { Recent } from '../base/collections.js';
 import { replace } from '../base/durable-file.js';
 import { MIB } from '../base/limits.js';
-import { Recent } from '../base/recent.js';
 import type { Disk } from '../base/system/disk.js';
 import { oneLine } from '../base/text.js';
 import type { ShortMessage } from '../mail/message/message.js';

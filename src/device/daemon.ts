@@ -2,7 +2,6 @@
  * The composition root of the daemon: builds everything, starts it in order and stops it in reverse. The cloud's side and
  * the SMTP server are loaded only if the settings have them.
  */
-
 import { addressOf, needsToken } from '../base/config/endpoints.js';
 import type { Environment, ListenConfig } from '../base/config/types.js';
 import { type ErrorCode, FieldpostError } from '../base/errors.js';

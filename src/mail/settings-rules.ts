@@ -5,7 +5,7 @@
 import type { Check, Parsed } from '../base/config/settings.js';
 import { isLoopback } from '../base/config/values.js';
 import { FINISHED_BYTES, FINISHED_SHARE, JOURNAL_BYTES_MIN, QUEUED_KIB_BYTES } from '../base/limits.js';
-import { bytesInWords } from '../base/sizes.js';
+import { bytesInWords } from '../base/text.js';
 import { domainOf, parseAddress } from './message/address.js';
 import { heloNameOf, senderOf } from './names.js';
 import { type MailConfig, type MailRows, STORE_SETTINGS, showRelay } from './settings.js';

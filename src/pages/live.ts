@@ -2,7 +2,8 @@
  * Keeps a page fresh: asks its service every 2 s while somebody can see the page, asks the person for a token where one is
  * set, and says when the service is gone.
  */
-import { span } from '../base/sizes.js';
+
+import { span } from '../base/text.js';
 import { byId } from './dom.js';
 import { clockTime, type FieldFault } from './words.js';
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { MIB } from '../../src/base/limits.js';
-import { bytesInWords, counted, span } from '../../src/base/sizes.js';
+import { bytesInWords, counted, span } from '../../src/base/text.js';
 import type { CommandError } from '../../src/cli/command.js';
 import { failure, fieldpost, type World } from './terminal.js';
 

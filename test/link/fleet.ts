@@ -3,7 +3,6 @@
  * the cloud each second. The devices are the link's real state machine (link.ts) on a simulated clock. Coming online
  * for the first time, each asks for its destinations, too.
  */
-
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { CLOUD_IDLE_MS } from '../../src/base/system/https.js';
 import { NETWORK_QUIET_MS } from '../../src/base/system/network-watch.js';

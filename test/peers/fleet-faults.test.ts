@@ -5,8 +5,8 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { inLanes } from '../../src/base/lanes.js';
 import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { inLanes } from '../../src/base/turns.js';
 import { bucketOf } from '../../src/cloud/etcd/layout.js';
 import { FleetLoad, fleetId, type LoadDevice } from '../support/fleet-load.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';

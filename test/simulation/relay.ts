@@ -2,7 +2,6 @@
  * The relays of a simulated world: sessions that answer as their mood says, and hand what they took to the recipients.
  * One of them is one host of FIELDPOST_RELAY.
  */
-
 import { HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
 import {
   type Ending,

@@ -2,7 +2,6 @@
  * Uses a store, keeps its answers in the model of the world, and compares a recovered store with them. It knows each
  * message by the name in its address, which is unique in a test.
  */
-
 import { isFinal, type Status } from '../../src/base/views.js';
 import {
   type Attachment,

@@ -2,7 +2,6 @@
  * Delivery on a bench: the real store on a disk in memory, a clock that stands still, and relays that answer as a test says. The
  * content of each message is its id, so that a relay can tell them apart.
  */
-
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { LogFields, LogLevel } from '../../src/base/system/log.js';

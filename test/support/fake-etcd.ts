@@ -7,7 +7,6 @@
  *   server.cut('a');             // its requests and watches hang, then fail
  *   server.quorum = false;       // for all
  */
-
 import { MIB, SECOND_MS } from '../../src/base/limits.js';
 import type { Clock, Timer } from '../../src/base/system/clock.js';
 import {

@@ -4,8 +4,8 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { IncomingMessage } from 'node:http';
+import { Octets } from '../collections.js';
 import { FieldpostError } from '../errors.js';
-import { Octets } from '../octets.js';
 import type { Exchange } from './exchange.js';
 
 /**

@@ -8,8 +8,8 @@ import type { Readable } from 'node:stream';
 import { FieldpostError } from '../errors.js';
 import { REQUEST_IDLE_MS, SECOND_MS } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';
-import { counted } from '../sizes.js';
 import type { Clock } from '../system/clock.js';
+import { counted } from '../text.js';
 
 /** After a refusal the rest of the body is discarded for this long. */
 export const REFUSED_LINGER_MS = 2 * SECOND_MS;

@@ -18,11 +18,11 @@ import {
 } from 'node:https';
 import { isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { Octets } from '../collections.js';
 import type { CloudProxy } from '../config/proxy.js';
 import { isLoopback, placeOf, unbracket } from '../config/values.js';
 import { assert, systemCodeOf } from '../errors.js';
 import { HEADER_SECTION_BYTES_MAX, MINUTE_MS, SECOND_MS } from '../limits.js';
-import { Octets } from '../octets.js';
 import { oneLine } from '../text.js';
 import type { Clock, Timer } from './clock.js';
 import type { Connect, ConnectRequest } from './connect.js';

@@ -2,8 +2,7 @@
  * One line per event on standard output: the event's words, then `key=value` fields. Under journald a `<priority>` prefix
  * tells the level, so that `journalctl -p warning` works.
  */
-import { isoOf } from '../instant.js';
-import { PRINTABLE, visible } from '../text.js';
+import { isoOf, PRINTABLE, visible } from '../text.js';
 
 /** How much an operator needs to see a line. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';

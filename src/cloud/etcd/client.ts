@@ -4,10 +4,10 @@
  */
 import type { Buffer } from 'node:buffer';
 import { setMaxListeners } from 'node:events';
+import { Octets } from '../../base/collections.js';
 import { assert, systemCodeOf } from '../../base/errors.js';
 import { isJsonObject, type JsonObject, objectIn } from '../../base/json.js';
 import { MIB } from '../../base/limits.js';
-import { Octets } from '../../base/octets.js';
 import { requestWordsOf } from '../../base/retry/call-error.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { HttpAnswer, Https } from '../../base/system/https.js';

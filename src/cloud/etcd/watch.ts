@@ -3,14 +3,13 @@
  * can take over. The owner of a device's bucket alone decides that the device is offline or back, in one transaction with
  * the news: it holds only while the instance owns the bucket, and while etcd has no later heartbeat of the device.
  */
-import { inLanes } from '../../base/lanes.js';
 import { SECOND_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import type { Clock } from '../../base/system/clock.js';
+import { inLanes } from '../../base/turns.js';
 import type { FleetWatch } from '../fleet-store.js';
 import * as presence from '../presence.js';
 import { NO_STATUS, type Report, type Sighting, sightingOf } from '../presence.js';
-
 import type { Happening } from '../texts/texts.js';
 import { type Compare, type Etcd, EtcdError, type Op, TXN_OPS_MAX } from './etcd.js';
 import type { Instance } from './instance.js';

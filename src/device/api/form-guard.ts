@@ -10,7 +10,7 @@
 import { Buffer } from 'node:buffer';
 import type { FieldpostError } from '../../base/errors.js';
 import { FORM_FIELD_BYTES_MAX, HEADER_SECTION_BYTES_MAX, KIB } from '../../base/limits.js';
-import { counted } from '../../base/sizes.js';
+import { counted } from '../../base/text.js';
 import { malformed, type PartHeader, parsePartHeader, tooLarge, tooLargeMessage } from './form-part.js';
 
 /** A form without the contents of its parts: boundaries, headers, preamble and epilogue. */

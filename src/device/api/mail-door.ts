@@ -2,7 +2,6 @@
  * The door for ready-made mails: reads each as it comes into a file of the spool, and accepts one message for each
  * recipient.
  */
-
 import { FieldpostError } from '../../base/errors.js';
 import { MAIL_RECIPIENTS_MAX } from '../../base/limits.js';
 import { type Address, recipientKey } from '../../mail/message/address.js';

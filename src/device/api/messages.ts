@@ -4,7 +4,6 @@
 import { type Fault, FieldpostError } from '../../base/errors.js';
 import type { Exchange } from '../../base/http/exchange.js';
 import { checkPercent, flagIn, invalidQuery, wholeNumberIn } from '../../base/http/query.js';
-import { isoOf } from '../../base/instant.js';
 import { firstAsJson } from '../../base/json.js';
 import {
   LIST_LIMIT_DEFAULT,
@@ -16,6 +15,7 @@ import {
 } from '../../base/limits.js';
 import { wallMsOf } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';
+import { isoOf } from '../../base/text.js';
 import { isFinal, STATUSES, type Status } from '../../base/views.js';
 import { type Message, messageIdOf } from '../../mail/message/message.js';
 import { callerOf } from './caller.js';

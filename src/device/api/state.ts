@@ -3,7 +3,7 @@
  */
 import { FieldpostError } from '../../base/errors.js';
 import type { Exchange } from '../../base/http/exchange.js';
-import { isoOf } from '../../base/instant.js';
+import { isoOf } from '../../base/text.js';
 import type { LinkView, QueueRoom, SettingsFault } from '../../base/views.js';
 import type { ApiContext } from './context.js';
 

@@ -2,7 +2,6 @@
  * The cloud's contract, one method per call. A call is made once: its caller decides when to retry. An answer that
  * breaks the contract is a failed call, whatever its status: a captive portal answers 200 with a page of its own.
  */
-
 import { problemWords, REFUSALS, retryAfterMsOf, STRONG_ETAG } from '../../base/http/answer.js';
 import { type JsonObject, objectIn } from '../../base/json.js';
 import {

@@ -2,8 +2,9 @@
  * The state of the address book, its events, and the only function that applies them. It stands in the same journal and
  * snapshot as the rest of the state.
  */
+
+import { Recent } from '../../base/collections.js';
 import { canonical, type JsonObject } from '../../base/json.js';
-import { Recent } from '../../base/recent.js';
 import type { Entry } from './destination.js';
 
 /** Removed entries whose id is kept, in case they return. */

@@ -10,9 +10,10 @@
  *
  * Where three messages in a row are refused, the peer refuses.
  */
+
+import { Recent } from '../../base/collections.js';
 import { assert, FieldpostError, wordsOf } from '../../base/errors.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../base/limits.js';
-import { Recent } from '../../base/recent.js';
 import { spread } from '../../base/retry/backoff.js';
 import { ageMs } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';

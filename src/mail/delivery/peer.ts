@@ -13,8 +13,8 @@
  */
 import { HOUR_MS, SECOND_MS } from '../../base/limits.js';
 import { Backoff, type BackoffOptions } from '../../base/retry/backoff.js';
-import { span } from '../../base/sizes.js';
 import { startMsOf } from '../../base/stamp.js';
+import { span } from '../../base/text.js';
 
 /** A message that is under way for longer than this keeps others waiting. */
 export const SLOW_OFFER_MS = 30 * SECOND_MS;

@@ -4,7 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../../base/errors.js';
-import { counted } from '../../base/sizes.js';
+import { counted } from '../../base/text.js';
 import type { Address } from '../message/address.js';
 import type { Mailbox } from '../message/mailbox.js';
 import type { EmailContent, MailHead, ReadyMadeContent } from '../message/message.js';

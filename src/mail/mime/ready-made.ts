@@ -8,9 +8,9 @@
  */
 import { Buffer } from 'node:buffer';
 import { TextDecoder } from 'node:util';
+import { Octets } from '../../base/collections.js';
 import { FieldpostError } from '../../base/errors.js';
 import { KIB } from '../../base/limits.js';
-import { Octets } from '../../base/octets.js';
 import type { Qualify } from '../message/mailbox.js';
 import { READY_MADE_LINE_OCTETS_MAX } from './headers.js';
 import { HeaderSection, headOf, type ReadyMadeHead, SECTION_END } from './ready-made-head.js';

@@ -5,10 +5,10 @@
 import { join } from 'node:path';
 import type { FieldpostError } from '../../base/errors.js';
 import { SECOND_MS } from '../../base/limits.js';
-import { bytesInWords, counted } from '../../base/sizes.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Disk, Space } from '../../base/system/disk.js';
 import type { Log } from '../../base/system/log.js';
+import { bytesInWords, counted } from '../../base/text.js';
 import { asDiskError, noRoom } from './disk-error.js';
 
 const FREE_INODES_MIN = 100;

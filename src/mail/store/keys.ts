@@ -2,7 +2,8 @@
  * The Idempotency-Keys that the state remembers. Callers who may only send have keys of their own: they can
  * neither take a key ahead of the others, nor drive out theirs, nor get their ids.
  */
-import { forgetOldest } from '../../base/recent.js';
+
+import { forgetOldest } from '../../base/collections.js';
 import type { Stamp } from '../../base/stamp.js';
 import { type Bounds, keyWeight, type Weights } from './weight.js';
 

@@ -5,7 +5,7 @@
  */
 import { FieldpostError } from '../../base/errors.js';
 import { KIB } from '../../base/limits.js';
-import { bytesInWords, counted } from '../../base/sizes.js';
+import { bytesInWords, counted } from '../../base/text.js';
 import type { QueueRoom } from '../../base/views.js';
 import { type Message, NO_ATTACHMENTS } from '../message/message.js';
 import { FreeSpace, type FreeSpaceOptions } from './free-space.js';

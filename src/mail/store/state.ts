@@ -1,10 +1,11 @@
 /**
  * The state of the store, and `apply`, which alone changes it, in live use and in a replay.
  */
+
+import { forgetOldest } from '../../base/collections.js';
 import { assert } from '../../base/errors.js';
 import type { JsonObject } from '../../base/json.js';
 import { BLOCK_BYTES } from '../../base/limits.js';
-import { forgetOldest } from '../../base/recent.js';
 import type { Boot, Stamp } from '../../base/stamp.js';
 import { isFinal } from '../../base/views.js';
 import { applyBook, type Book, emptyBook, isBookEvent } from '../book/book.js';

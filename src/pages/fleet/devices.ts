@@ -1,7 +1,8 @@
 /**
  * Which devices the page asks for, and what it says of them. Pure.
  */
-import { counted } from '../../base/sizes.js';
+
+import { counted } from '../../base/text.js';
 import { isRelayDown } from '../../base/views.js';
 
 /** A device, as `GET /devices` tells it. */

@@ -2,7 +2,8 @@
  * The program of the operator's page (GET / of the reference cloud): lists the devices again and again, saves them as CSV,
  * and makes keys for them.
  */
-import { counted } from '../../base/sizes.js';
+
+import { counted } from '../../base/text.js';
 import { byId, html, say, sayHeadline, showList } from '../dom.js';
 import { type Answered, keepFresh, type Live } from '../live.js';
 import { deviceItem, fillDevice, shownOf } from './device-item.js';

@@ -2,7 +2,8 @@
  * The program of the inbox of `fieldpost dev`: shows what was caught as it arrives. The fragment of the address names the
  * open message.
  */
-import { bytesInWords, counted } from '../../base/sizes.js';
+
+import { bytesInWords, counted } from '../../base/text.js';
 import { byId, html, say, showList } from '../dom.js';
 import { keepFresh } from '../live.js';
 import { clockTime, TYPES } from '../words.js';

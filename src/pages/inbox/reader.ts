@@ -1,7 +1,8 @@
 /**
  * The open message: who, to whom, when, its files, and its views (HTML, text, headers), of which a tab shows one.
  */
-import { bytesInWords } from '../../base/sizes.js';
+
+import { bytesInWords } from '../../base/text.js';
 import { button, byId, factList, html } from '../dom.js';
 import { type Live, Refusal, wordsOf } from '../live.js';
 import { exactTime } from '../words.js';

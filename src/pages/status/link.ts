@@ -1,8 +1,8 @@
 /**
  * The timeline of the link: a bar for each state, told on hover and with the arrow keys.
  */
-import { span } from '../../base/sizes.js';
 import type { DaemonState } from '../../base/state-lines.js';
+import { span } from '../../base/text.js';
 import { byId, html, show, svg } from '../dom.js';
 import { exactTime } from '../words.js';
 import { type Bar, barsOf } from './graphs.js';

@@ -2,7 +2,7 @@
  * The messages, newest first: a filter, pages, for each what became of it and what can be done; and the test mail.
  */
 
-import { bytesInWords, counted } from '../../base/sizes.js';
+import { bytesInWords, counted } from '../../base/text.js';
 import { STATUSES } from '../../base/views.js';
 import { button, byId, factList, html, openable, showList } from '../dom.js';
 import { type Live, wordsOf } from '../live.js';

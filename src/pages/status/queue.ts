@@ -2,8 +2,8 @@
  * The queue: how deep it was since the page was opened, how much of its room is used, and the buttons that stop and start
  * delivery.
  */
-import { bytesInWords, counted, span } from '../../base/sizes.js';
 import type { DaemonState } from '../../base/state-lines.js';
+import { bytesInWords, counted, span } from '../../base/text.js';
 import { button, byId, html, show, svg } from '../dom.js';
 import type { Live } from '../live.js';
 import { pointsOf, type Sample, withSample } from './graphs.js';

@@ -2,8 +2,8 @@
  * The program of the status page (GET / of the local API): reads state, messages and address book again and again, and
  * hands them to the parts of the page.
  */
-import { span } from '../../base/sizes.js';
 import { type DaemonState, headline, stateLines } from '../../base/state-lines.js';
+import { span } from '../../base/text.js';
 import { byId, html, sayHeadline, show } from '../dom.js';
 import { keepFresh } from '../live.js';
 import { clockTime } from '../words.js';

@@ -2,7 +2,6 @@
  * Makes mails as they go over the wire for delivery. Knows the largest size that the relays take: the api refuses larger
  * mails.
  */
-
 import { FieldpostError } from '../../../base/errors.js';
 import { dateMsOf } from '../../../base/stamp.js';
 import type { Clock } from '../../../base/system/clock.js';

@@ -3,9 +3,9 @@
  * settings make a new transport.
  */
 
+import { Recent } from '../../../base/collections.js';
 import { assert } from '../../../base/errors.js';
 import { SECOND_MS } from '../../../base/limits.js';
-import { Recent } from '../../../base/recent.js';
 import { Alarm } from '../../../base/retry/alarm.js';
 import { startMsOf } from '../../../base/stamp.js';
 import type { Clock } from '../../../base/system/clock.js';

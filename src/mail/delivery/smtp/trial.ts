@@ -3,10 +3,9 @@
  * past the queue.
  */
 import type { TLSSocket } from 'node:tls';
-import { bytesInWords } from '../../../base/sizes.js';
 import type { Clock } from '../../../base/system/clock.js';
 import type { Connect } from '../../../base/system/connect.js';
-import { oneLine } from '../../../base/text.js';
+import { bytesInWords, oneLine } from '../../../base/text.js';
 import type { TrialFault, TrialStep } from '../../../base/views.js';
 import { type Address, domainOf, needsSmtpUtf8, withALabel } from '../../message/address.js';
 import { render } from '../../mime/letter.js';

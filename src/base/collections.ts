@@ -1,14 +1,47 @@
 /**
- * Gathers octets that come in chunks. A peer may send each octet as a chunk of its own, and a Buffer takes some 300 bytes
- * beside its octets: so small chunks are copied into blocks. A block is never copied into a larger one: until a garbage
- * collection, both would take memory. Pure.
+ * Collections: a Map of bounded size, which forgets the oldest entries, and octets that come in chunks. Pure.
  */
 import { Buffer } from 'node:buffer';
+
+/** A Map of the youngest `max` entries. Setting an entry makes it the youngest. */
+export class Recent<K, V> extends Map<K, V> {
+  readonly #max: number;
+
+  constructor(max: number, entries: Iterable<readonly [K, V]> = []) {
+    // Map's own constructor would call set() before #max is there.
+    super();
+    this.#max = max;
+    for (const [key, value] of entries) this.set(key, value);
+  }
+
+  override set(key: K, value: V): this {
+    this.delete(key);
+    super.set(key, value);
+    forgetOldest(
+      this.keys(),
+      () => this.size > this.#max,
+      (oldest) => this.delete(oldest),
+    );
+    return this;
+  }
+}
+
+/** Gives `forget` one key after another, the oldest first, while `isTooMuch` says so. `forget` may delete it. */
+export function forgetOldest<K>(keys: Iterable<K>, isTooMuch: () => boolean, forget: (key: K) => void): void {
+  for (const key of keys) {
+    if (!isTooMuch()) return;
+    forget(key);
+  }
+}
 
 /** The size of a block. A chunk of this size is a block of its own. */
 const BLOCK_BYTES = 16 * 1024;
 
-/** The octets of one text, in the order in which they came. */
+/**
+ * The octets of one text, in the order in which they came. A peer may send each octet as a chunk of its own, and a Buffer
+ * takes some 300 bytes beside its octets: so small chunks are copied into blocks. A block is never copied into a larger one:
+ * until a garbage collection, both would take memory.
+ */
 export class Octets {
   /** Full blocks. */
   #full: Uint8Array[] = [];
