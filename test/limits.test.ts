@@ -3,6 +3,7 @@ import t from 'tap';
 import { CONNECTIONS_MAX, POLLS_MAX } from '../src/base/http/connection.js';
 import { CONNECTIONS_OPEN_MAX, CONNECTIONS_WAITING_MAX } from '../src/base/http/connections.js';
 import * as limits from '../src/base/limits.js';
+import { FORM_FIELD_BYTES_MAX } from '../src/device/api/form-guard.js';
 import { HEARTBEAT_TIMEOUT_MS } from '../src/device/link/client.js';
 import { OFFLINE_AFTER_MS } from '../src/device/link/link.js';
 import { CHECKPOINT_BYTES_MIN } from '../src/mail/store/checkpoints.js';
@@ -20,6 +21,6 @@ t.test('they go together', async (t) => {
   t.ok(limits.REQUEST_TIMEOUT_MS > limits.REQUEST_IDLE_MS, 'a whole request outlasts one pause');
   const places = CONNECTIONS_MAX + POLLS_MAX + CONNECTIONS_WAITING_MAX;
   t.ok(places < CONNECTIONS_OPEN_MAX, 'further clients get a 503');
-  t.ok(limits.SUBJECT_CHARS_MAX < limits.FORM_FIELD_BYTES_MAX, 'a subject fits a form field');
+  t.ok(limits.SUBJECT_CHARS_MAX < FORM_FIELD_BYTES_MAX, 'a subject fits a form field');
   t.ok(HEARTBEAT_TIMEOUT_MS < OFFLINE_AFTER_MS, 'a silent heartbeat fails before the link is offline');
 });

@@ -11,8 +11,6 @@ export const DAY_MS = 24 * HOUR_MS;
 export const YEAR_MS = 365.25 * DAY_MS;
 
 // The local API.
-export const FORM_FIELD_BYTES_MAX = 256 * KIB;
-export const FILE_NAME_CHARS_MAX = 255;
 export const SUBJECT_CHARS_MAX = 998;
 /** All recipients of one mail: To, Cc and Bcc. */
 export const MAIL_RECIPIENTS_MAX = 100;
@@ -27,18 +25,11 @@ export const SUBJECT_KEPT_CHARS_MAX = 120;
 /** Providers take no longer SMS: it would fail after the 202. */
 export const SMS_CHARS_MAX = 1600;
 export const HEADER_SECTION_BYTES_MAX = 16 * KIB;
-/** The longest `wait` of a GET of a message. */
-export const POLL_S_MAX = 300;
-/** Retry-After for one more. */
-export const POLL_AGAIN_MS = SECOND_MS;
 export const HEADERS_TIMEOUT_MS = 10 * SECOND_MS;
 export const REQUEST_TIMEOUT_MS = 5 * MINUTE_MS;
 /** A request is ended when its body brings no byte for this long. */
 export const REQUEST_IDLE_MS = 30 * SECOND_MS;
-/** RFC 6838 §4.2: each half of a media type has at most 127 characters. */
-export const MEDIA_TYPE_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEY_CHARS_MAX = 255;
-export const LIST_LIMIT_DEFAULT = 100;
 export const LIST_LIMIT_MAX = 1000;
 /** The entries of one page of a list; a first entry may be longer. The whole page takes 1 MiB. */
 export const PAGE_BYTES_MAX = MIB - KIB;

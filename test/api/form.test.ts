@@ -2,13 +2,8 @@
 import { type Test, test } from 'tap';
 import type { ErrorCode } from '../../src/base/errors.js';
 import { BODIES_BYTES_MAX } from '../../src/base/http/connections.js';
-import {
-  FORM_FIELD_BYTES_MAX,
-  HEADER_SECTION_BYTES_MAX,
-  REQUEST_IDLE_MS,
-  SECOND_MS,
-} from '../../src/base/limits.js';
-import { FORM_FRAME_BYTES_MAX } from '../../src/device/api/form-guard.js';
+import { HEADER_SECTION_BYTES_MAX, REQUEST_IDLE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { FORM_FIELD_BYTES_MAX, FORM_FRAME_BYTES_MAX } from '../../src/device/api/form-guard.js';
 import {
   type Answer,
   EMAIL,

@@ -1,7 +1,8 @@
 /** The calls of local-api §1, and those of §3 that tell how the daemon is doing. */
 import { test } from 'tap';
 import type { ErrorCode } from '../../src/base/errors.js';
-import { DAY_MS, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, MIB } from '../../src/base/limits.js';
+import { DAY_MS, LIST_LIMIT_MAX, MIB } from '../../src/base/limits.js';
+import { LIST_LIMIT_DEFAULT } from '../../src/device/api/messages.js';
 import type { Address } from '../../src/mail/message/address.js';
 import type { Attachment } from '../../src/mail/message/message.js';
 import { SPACE_FRESH_MS } from '../../src/mail/store/free-space.js';

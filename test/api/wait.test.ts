@@ -1,7 +1,8 @@
 /** `GET /api/internal/messages/{id}?wait=30`: when it is answered, and what it leaves to others. */
 import { test } from 'tap';
 import { CONNECTIONS_MAX, POLLS_MAX } from '../../src/base/http/connection.js';
-import { POLL_S_MAX, SECOND_MS } from '../../src/base/limits.js';
+import { SECOND_MS } from '../../src/base/limits.js';
+import { POLL_S_MAX } from '../../src/device/api/messages.js';
 import { isProblem, MESSAGES, type RawClient, requestText, startApi, type TestApi } from '../support/api.js';
 import { settled } from '../support/clock.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';

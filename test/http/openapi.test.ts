@@ -11,6 +11,8 @@ import { LINK_STATES, RELAY_STATES, STATUSES, STORAGE_STATES } from '../../src/b
 import { CLOUD_DEVICES_MAX, DEVICE_STATES } from '../../src/cloud/devices.js';
 import { SAID } from '../../src/cloud/presence.js';
 import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
+import { FORM_FIELD_BYTES_MAX } from '../../src/device/api/form-guard.js';
+import { LIST_LIMIT_DEFAULT, POLL_S_MAX } from '../../src/device/api/messages.js';
 import { ROUTES } from '../../src/device/api/routes.js';
 import { described, faultsOfExamples, operationsOf } from '../support/described.js';
 
@@ -32,8 +34,8 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'postMessages repair enum': ['yes', 'no'],
     'postMessages repair default': 'no',
     'listMessages limit maximum': limits.LIST_LIMIT_MAX,
-    'listMessages limit default': limits.LIST_LIMIT_DEFAULT,
-    'getMessage wait maximum': limits.POLL_S_MAX,
+    'listMessages limit default': LIST_LIMIT_DEFAULT,
+    'getMessage wait maximum': POLL_S_MAX,
     'getMessage wait default': 0,
     'purgeQueue damaged default': false,
     'listDestinations hidden default': false,
@@ -46,8 +48,8 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'GivenPriority enum': ['normal', 'high', null],
     'ExpiresInS maximum': EXPIRES_IN_S_MAX,
     'Form subject maxLength': limits.SUBJECT_CHARS_MAX,
-    'Form plain maxLength': limits.FORM_FIELD_BYTES_MAX,
-    'Form html maxLength': limits.FORM_FIELD_BYTES_MAX,
+    'Form plain maxLength': FORM_FIELD_BYTES_MAX,
+    'Form html maxLength': FORM_FIELD_BYTES_MAX,
     'Form headers maxLength': limits.HEADER_VALUE_OCTETS_MAX,
     'Form headers maxProperties': limits.OWN_HEADERS_MAX,
     'Form expires_in_s maximum': EXPIRES_IN_S_MAX,

@@ -1,9 +1,10 @@
 /**
- * The functions and settings that the composition root gives the api. The api knows the other modules only by these
- * functions.
+ * What the calls of the API share: the functions and settings that the composition root gives them, and who calls. The api
+ * knows the other modules only by these functions.
  */
 import type { Socket } from 'node:net';
 import type { MemoryListeners } from '../../base/http/connections.js';
+import type { Exchange } from '../../base/http/exchange.js';
 import type { Patience } from '../../base/http/http.js';
 import type { RefusedTotals } from '../../base/http/problem.js';
 import type { Clock } from '../../base/system/clock.js';
@@ -14,6 +15,9 @@ import type { EmailDraft } from '../../mail/message/message.js';
 import type { Store } from '../../mail/store/store.js';
 import type { AddressBook } from '../book/address-book.js';
 import type { DeviceConfig } from '../settings.js';
+
+/** The callers of a route: everybody, senders and operators, or operators alone. */
+export type Access = 'anybody' | 'senders' | 'operators';
 
 /** What the root hands over. The handlers share it. */
 export interface ApiContext extends MemoryListeners {
@@ -64,7 +68,7 @@ export interface ApiContext extends MemoryListeners {
   /** Null: no cloud is configured. */
   linkState(): LinkView | null;
   outcomes(): Outcomes;
-  /** True unless the wall clock is known to be wrong (delivery.md, Clock). */
+  /** True unless the wall clock is known to be wrong. */
   clockTrusted(): boolean;
   /** Null: the daemon follows the latest settings. */
   settingsFault(): SettingsFault | null;
@@ -76,4 +80,15 @@ export interface ApiContext extends MemoryListeners {
   readonly descriptors?: number | undefined;
   /** Time limits for slow HTTP clients; tests use shorter ones. */
   readonly patience?: Patience;
+}
+
+/**
+ * Who has changed other people's messages or the address book, for the log: `uid 1000`, the address if the user is unknown, or
+ * `unix socket`.
+ */
+export async function callerOf({ req, connection }: Exchange, { peerUid }: ApiContext): Promise<string> {
+  if (connection.kind !== 'tcp') return 'unix socket';
+  const { socket } = req;
+  const uid = await peerUid(socket);
+  return uid === null ? (socket.remoteAddress ?? 'unknown') : `uid ${uid}`;
 }

@@ -1,21 +1,24 @@
 /**
- * The calls of local-api §2: the address book, whom the cloud tells when this device goes offline.
+ * The calls on the address book, which says whom the cloud tells when this device goes offline. Hidden entries are those of
+ * the cloud's document that this version does not understand. The list shows them only with `?hidden=true`; a DELETE of
+ * their id, made from their content, removes them.
  */
+import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../base/errors.js';
 import { readJson } from '../../base/http/body.js';
 import { checkPrecondition, etagOf, sendTagged } from '../../base/http/etag.js';
 import type { Exchange } from '../../base/http/exchange.js';
 import { flagIn } from '../../base/http/query.js';
-import { firstAsJson } from '../../base/json.js';
+import { canonical, firstAsJson } from '../../base/json.js';
 import { PAGE_BYTES_MAX } from '../../base/limits.js';
 import { cut } from '../../base/text.js';
-import { type Destination, parseFields } from '../../mail/book/destination.js';
-import { callerOf } from './caller.js';
-import type { ApiContext } from './context.js';
-import { hiddenEntries, hiddenEntry, isHiddenId } from './hidden.js';
+import { type Destination, parseFields, whyHidden } from '../../mail/book/destination.js';
+import { type ApiContext, callerOf } from './context.js';
 import { LOGGED_CHARS_MAX } from './post.js';
 
 export const DESTINATIONS = '/api/internal/offline_notification_destinations';
+const HIDDEN_PREFIX = 'hidden-';
+const HIDDEN_ID_DIGITS = 16;
 
 /** `GET /api/internal/offline_notification_destinations`; with `?hidden=true` the hidden entries. */
 export function list(exchange: Exchange, { book }: ApiContext): void {
@@ -94,4 +97,34 @@ function told(destination: Destination, ignored: readonly string[], { log }: Api
   const fields = cut(ignored.join(','), LOGGED_CHARS_MAX);
   log.info('fields ignored', { destination: destination.id, fields });
   return { ...destination, ignored };
+}
+
+/** A hidden entry as clients see it. */
+interface HiddenEntry {
+  /** `hidden-` and 16 hex digits of a hash of the entry. */
+  readonly id: string;
+  readonly reason: string;
+  readonly entry: unknown;
+}
+
+function isHiddenId(id: string): boolean {
+  return id.startsWith(HIDDEN_PREFIX);
+}
+
+/** One by one: a document may hold many thousands. */
+function* hiddenEntries(values: readonly unknown[]): Generator<HiddenEntry> {
+  for (const entry of values) yield { id: hiddenIdOf(entry), reason: whyHidden(entry), entry };
+}
+
+/** The hidden entry with that id. Throws not-found. */
+function hiddenEntry(values: readonly unknown[], id: string): HiddenEntry {
+  for (const one of hiddenEntries(values)) if (one.id === id) return one;
+  throw new FieldpostError('not-found', `There is no hidden entry ${JSON.stringify(id)}`, {
+    hint: 'the list with ?hidden=true has the ids; an id changes with the entry',
+  });
+}
+
+function hiddenIdOf(value: unknown): string {
+  const hash = createHash('sha256').update(canonical(value)).digest('hex');
+  return `${HIDDEN_PREFIX}${hash.slice(0, HIDDEN_ID_DIGITS)}`;
 }

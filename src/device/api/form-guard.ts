@@ -9,10 +9,11 @@
  */
 import { Buffer } from 'node:buffer';
 import type { FieldpostError } from '../../base/errors.js';
-import { FORM_FIELD_BYTES_MAX, HEADER_SECTION_BYTES_MAX, KIB } from '../../base/limits.js';
+import { HEADER_SECTION_BYTES_MAX, KIB } from '../../base/limits.js';
 import { counted } from '../../base/text.js';
 import { malformed, type PartHeader, parsePartHeader, tooLarge, tooLargeMessage } from './form-part.js';
 
+export const FORM_FIELD_BYTES_MAX = 256 * KIB;
 /** A form without the contents of its parts: boundaries, headers, preamble and epilogue. */
 export const FORM_FRAME_BYTES_MAX = 128 * KIB;
 

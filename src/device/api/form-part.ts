@@ -5,7 +5,6 @@
 import { Buffer, isUtf8 } from 'node:buffer';
 import { type Charset, charsetOf } from '../../base/charset.js';
 import { FieldpostError } from '../../base/errors.js';
-import { FILE_NAME_CHARS_MAX, MEDIA_TYPE_CHARS_MAX } from '../../base/limits.js';
 import { cut, harmlessName, withoutBlanksAtEnd } from '../../base/text.js';
 import { TEXT_FIELDS } from '../../mail/message/fields.js';
 
@@ -21,6 +20,9 @@ export interface PartHeader {
 /** The name of a file that has none, or whose name is `.` or `..`. */
 export const UNNAMED = 'attachment';
 
+const FILE_NAME_CHARS_MAX = 255;
+/** RFC 6838 §4.2: each half of a media type has at most 127 characters. */
+const MEDIA_TYPE_CHARS_MAX = 255;
 /** The characters of RFC 2046, and those of an HTTP token, which many clients use (RFC 9110 §5.6.2). */
 const BOUNDARY = /^[\w'()+,./:=?!#$%&*^`|~ -]{0,69}[\w'()+,./:=?!#$%&*^`|~-]$/;
 const HEADER = /^([!#$%&'*+.^`|~\w-]+):(.*)$/s;

@@ -11,13 +11,12 @@ import { Octets } from '../../base/collections.js';
 import { assert, type Fault, FieldpostError } from '../../base/errors.js';
 import { checkNotEncoded, receiveBody } from '../../base/http/body.js';
 import type { Exchange } from '../../base/http/exchange.js';
-import { FORM_FIELD_BYTES_MAX } from '../../base/limits.js';
 import { invalidMessage, parseEmail } from '../../mail/message/draft.js';
 import { type FaultReport, fieldsOfForm, TEXT_FIELDS } from '../../mail/message/fields.js';
 import type { Draft } from '../../mail/message/message.js';
 import type { IncomingFile, Upload } from '../../mail/store/spool.js';
 import type { ApiContext } from './context.js';
-import { FORM_FRAME_BYTES_MAX, FormGuard, type FormLimits } from './form-guard.js';
+import { FORM_FIELD_BYTES_MAX, FORM_FRAME_BYTES_MAX, FormGuard } from './form-guard.js';
 import { boundaryOf, malformed, type PartHeader, tooLargeMessage, UNNAMED } from './form-part.js';
 import {
   checkFiles,
@@ -35,60 +34,53 @@ const UNREAD = '…';
 
 /** Stores the files of a form as they come, and its email with them. */
 export const takeForm: Take = async (exchange, context, key, accept) => {
-  const { store, settings } = context;
+  const { maxMessageBytes } = context.settings;
   checkNotEncoded(exchange);
   const boundary = boundaryOf(exchange.req.headers['content-type'] ?? '');
   // Before the first read: a refused body gets no 100 Continue.
-  if (exchange.declaredBytes > settings.maxMessageBytes + FORM_FRAME_BYTES_MAX) {
-    throw tooLargeMessage(settings.maxMessageBytes);
-  }
-  const { maxAttachments, maxMessageBytes } = settings;
-  const terms = { boundary, isSummed: key !== null, maxAttachments, maxMessageBytes };
-  const before = key === null ? null : store.recall(key);
-  if (before !== null) {
-    const unchecked = { checkFiles: () => undefined, checkTexts: () => undefined };
-    const form = await receiveForm(exchange, { ...terms, ...unchecked, upload: NOWHERE });
-    return replayOf(before, [draftOf(form, context)], form.files);
-  }
-  checkFiles(exchange.declaredBytes - FORM_REST_BYTES, context);
-  const { upload, refusal } = await openUpload(exchange, context);
+  if (exchange.declaredBytes > maxMessageBytes + FORM_FRAME_BYTES_MAX) throw tooLargeMessage(maxMessageBytes);
+  const before = key === null ? null : context.store.recall(key);
+  if (before === null) checkFiles(exchange.declaredBytes - FORM_REST_BYTES, context);
+  const place = before === null ? await openUpload(exchange, context) : COMPARED;
+  const form = new FormIntake(exchange, context, { ...place, boundary, isKeyed: key !== null });
   try {
-    const form = await receiveForm(exchange, {
-      ...terms,
-      upload,
-      checkFiles: (bytes) => checkFiles(bytes, context),
-      checkTexts(texts) {
-        if (refusal && texts.get('priority')?.[0] !== 'high') throw refusal;
-      },
-    });
-    const drafts = [draftOf(form, context)];
-    checkMails(drafts, context);
+    await receiveBody(exchange, (chunk) => form.take(chunk));
+    await form.end();
+    const draft = draftOf(form, context);
+    if (before !== null) return replayOf(before, [draft], form.files);
+    checkMails([draft], context);
     // The upload holds a place in the queue, which this message needs.
-    if (form.files.length === 0) await upload.discard();
-    return { drafts, ...(await accept(drafts, form.files)) };
+    if (form.files.length === 0) await place.upload.discard();
+    return { drafts: [draft], ...(await accept([draft], form.files)) };
   } finally {
-    await upload.discard();
+    await form.idle();
+    await place.upload.discard();
   }
 };
 
-/**
- * Begins the upload. If only an urgent form can still be taken, that is to be seen before its first file: else it gets
- * `refusal`.
- */
-async function openUpload(
-  { declaredBytes, onlySends }: Exchange,
-  { store }: ApiContext,
-): Promise<{ upload: Upload; refusal: FieldpostError | null }> {
+/** Where the files of a form go. */
+interface Place {
+  readonly upload: Upload;
+  /** Not null: only an urgent form can be taken, and its priority must come before its first file. Else this is thrown. */
+  readonly refusal: FieldpostError | null;
+  /** False: the form is only compared with an earlier one, and may be larger than a relay takes now. */
+  readonly isNew: boolean;
+}
+
+const COMPARED: Place = { upload: NOWHERE, refusal: null, isNew: false };
+
+async function openUpload({ declaredBytes, onlySends }: Exchange, { store }: ApiContext): Promise<Place> {
+  const open = (isUrgent: boolean) => store.upload(declaredBytes, { isUrgent, onlySends });
   try {
-    return { upload: await store.upload(declaredBytes, { isUrgent: false, onlySends }), refusal: null };
+    return { upload: await open(false), refusal: null, isNew: true };
   } catch (error) {
     if (!(error instanceof FieldpostError && error.code === 'queue-full')) throw error;
-    return { upload: await store.upload(declaredBytes, { isUrgent: true, onlySends }), refusal: error };
+    return { upload: await open(true), refusal: error, isNew: true };
   }
 }
 
 /** The email in a form. Throws invalid with all faults, each at the name of its field. */
-function draftOf({ texts, files }: Form, context: ApiContext): Draft {
+function draftOf({ texts, files }: FormIntake, context: ApiContext): Draft {
   const faults: Fault[] = [];
   const report: FaultReport = (pointer, detail, member) =>
     void faults.push({ pointer, detail: typeof member === 'string' ? `${member}: ${detail}` : detail });
@@ -100,22 +92,10 @@ function draftOf({ texts, files }: Form, context: ApiContext): Draft {
   return { ...draft, attachments: files.map(({ attachment }) => attachment) };
 }
 
-interface Form {
-  /** By name, in the order of the form. An unknown field has UNREAD in place of its text. */
-  readonly texts: ReadonlyMap<string, readonly string[]>;
-  readonly files: readonly PostedFile[];
-}
-
-/** The limits of a form, and the place of its files. */
-interface FormTerms extends FormLimits {
+interface FormTerms extends Place {
   readonly boundary: string;
-  readonly upload: Pick<Upload, 'begin'>;
-  /** True: hash the files. */
-  readonly isSummed: boolean;
-  /** Throws if files of this size cannot be delivered. */
-  readonly checkFiles: (bytes: number) => void;
-  /** Throws if these texts, which came before a file, do not allow it. */
-  readonly checkTexts: (texts: Form['texts']) => void;
+  /** True: the files are hashed. */
+  readonly isKeyed: boolean;
 }
 
 /** Takes the content of one part. A promise means that the disk must catch up first. */
@@ -125,39 +105,31 @@ interface PartIntake {
 }
 
 /**
- * Receives a form. Throws malformed-multipart, too-large, unsupported-media-type, invalid, and the errors of the store,
- * `checkFiles` and receiveBody. It throws only after the last write has ended. The caller discards the upload.
+ * One form on its way. Throws malformed-multipart, too-large, unsupported-media-type, invalid, and the errors of the store.
+ * busboy holds nothing but memory: nobody need destroy it.
  */
-async function receiveForm(exchange: Exchange, terms: FormTerms): Promise<Form> {
-  const intake = new FormIntake(exchange, terms);
-  try {
-    await receiveBody(exchange, (chunk) => intake.take(chunk));
-    return await intake.end();
-  } catch (error) {
-    await intake.idle();
-    throw error;
-  }
-}
-
 class FormIntake {
+  /** By name, in the order of the form. An unknown field has UNREAD in place of its text. */
+  readonly texts = new Map<string, string[]>();
+  readonly files: PostedFile[] = [];
   readonly #exchange: Exchange;
+  readonly #context: ApiContext;
   readonly #terms: FormTerms;
   readonly #guard: FormGuard;
   readonly #busboy: ReturnType<typeof busboy>;
   /** Resolves when busboy has split the whole form. */
   readonly #split: Promise<void>;
-  /** The parts that busboy told of and that are not over. The guard refused a fault before busboy could see it, so a content has no error. */
+  /** The parts that busboy told of and that are not over. */
   readonly #parts: { readonly content: Readable; readonly intake: PartIntake }[] = [];
   #partsTold = 0;
   #bytesTold = 0;
-  readonly #texts = new Map<string, string[]>();
-  readonly #files: PostedFile[] = [];
   #work: Promise<void> | void = undefined;
 
-  constructor(exchange: Exchange, terms: FormTerms) {
+  constructor(exchange: Exchange, context: ApiContext, terms: FormTerms) {
     this.#exchange = exchange;
+    this.#context = context;
     this.#terms = terms;
-    this.#guard = new FormGuard(terms.boundary, terms);
+    this.#guard = new FormGuard(terms.boundary, context.settings);
     this.#busboy = busboy({
       headers: { 'content-type': `multipart/form-data; boundary="${terms.boundary}"` },
       // busboy never waits for us: what it splits of a chunk is taken before it gets the next.
@@ -174,21 +146,21 @@ class FormIntake {
   take(chunk: Buffer): Promise<void> | void {
     this.#exchange.connections.memory.streamed(chunk.length);
     const octets = this.#guard.push(chunk);
-    this.#terms.checkFiles(this.#guard.fileBytes);
+    if (this.#terms.isNew) checkFiles(this.#guard.fileBytes, this.#context);
     this.#busboy.write(octets);
     this.#work = this.#follow();
     return this.#work;
   }
 
-  async end(): Promise<Form> {
+  /** The body is over. */
+  async end(): Promise<void> {
     this.#busboy.end(this.#guard.end());
-    await this.#split;
     const { headers, contentBytes } = this.#guard;
     assert(this.#partsTold === headers.length && this.#bytesTold === contentBytes, 'busboy loses nothing');
-    return { texts: this.#texts, files: this.#files };
+    await this.#split;
   }
 
-  /** Resolves when no write is under way. busboy holds nothing but memory. */
+  /** Resolves when no write is under way. */
   async idle(): Promise<void> {
     await this.#work?.catch(() => undefined);
   }
@@ -210,8 +182,8 @@ class FormIntake {
 
   #begin({ field, file, charset }: PartHeader): PartIntake {
     if (file !== null) return this.#beginFile(file);
-    const texts = this.#texts.get(field) ?? [];
-    this.#texts.set(field, texts);
+    const texts = this.texts.get(field) ?? [];
+    this.texts.set(field, texts);
     if (TEXT_FIELDS.includes(field)) return this.#beginText(field, charset, texts);
     const take = () => {
       texts[0] = UNREAD;
@@ -238,11 +210,12 @@ class FormIntake {
   }
 
   #beginFile({ name, type }: NonNullable<PartHeader['file']>): PartIntake {
-    const hash = this.#terms.isSummed ? createHash('sha256') : null;
+    const hash = this.#terms.isKeyed ? createHash('sha256') : null;
     let coming: IncomingFile | null = null;
     const begin = async () => {
-      this.#terms.checkTexts(this.#texts);
-      coming = await this.#terms.upload.begin({ name: name || UNNAMED, type });
+      const { upload, refusal } = this.#terms;
+      if (refusal && this.texts.get('priority')?.[0] !== 'high') throw refusal;
+      coming = await upload.begin({ name: name || UNNAMED, type });
       return coming;
     };
     return {
@@ -254,7 +227,7 @@ class FormIntake {
         // Browsers send this for an empty file input.
         if (name === '' && coming === null) return;
         const attachment = await (coming ?? (await begin())).finish();
-        this.#files.push({ attachment, sum: hash?.digest('hex') ?? '' });
+        this.files.push({ attachment, sum: hash?.digest('hex') ?? '' });
       },
     };
   }

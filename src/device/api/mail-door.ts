@@ -1,36 +1,53 @@
 /**
- * The door for ready-made mails: reads each as it comes into a file of the spool, and accepts one message for each
- * recipient.
+ * The door for ready-made mails, from HTTP (`message/rfc822`) and from SMTP: reads each as it comes into a file of the spool,
+ * and accepts one message for each recipient.
  */
-import { FieldpostError } from '../../base/errors.js';
+
+import { createHash } from 'node:crypto';
+import { type Fault, FieldpostError } from '../../base/errors.js';
+import { checkNotEncoded, receiveBody } from '../../base/http/body.js';
+import type { Exchange } from '../../base/http/exchange.js';
+import { checkPercent } from '../../base/http/query.js';
 import { MAIL_RECIPIENTS_MAX } from '../../base/limits.js';
-import { type Address, recipientKey } from '../../mail/message/address.js';
+import { cut, visible } from '../../base/text.js';
+import { type Address, parseAddress, recipientKey } from '../../mail/message/address.js';
+import { parseMailboxes } from '../../mail/message/mailbox.js';
 import type {
   Attachment,
   BeginMail,
   MailIntake,
   MailTerms,
   ReadyMadeDraft,
+  Sender,
 } from '../../mail/message/message.js';
 import { type ReadyMade, ReadyMadeReader } from '../../mail/mime/ready-made.js';
 import type { ReadyMadeHead } from '../../mail/mime/ready-made-head.js';
 import type { MailEncoder, Repair } from '../../mail/mime/repair.js';
 import type { IncomingFile, Upload } from '../../mail/store/spool.js';
-import type { Accepted, Store } from '../../mail/store/store.js';
-import type { DeviceConfig } from '../settings.js';
+import type { Accepted } from '../../mail/store/store.js';
 import type { ApiContext } from './context.js';
 import { tooLargeMessage } from './form-part.js';
-import { checkOctets, marked } from './intake.js';
+import { checkOctets, marked, NOWHERE, type Posted, replayOf, type Take } from './intake.js';
 
 /** What the door needs. */
-export interface MailDoorParts
-  extends Pick<
-    ApiContext,
-    'mailLimitBytes' | 'mayBeFrom' | 'isOfThisDevice' | 'hostname' | 'nudge' | 'accepted' | 'log'
-  > {
-  readonly store: Store;
-  readonly settings: Pick<DeviceConfig, 'maxMessageBytes' | 'localMail' | 'fromHeader'>;
-}
+export type MailDoorParts = Pick<
+  ApiContext,
+  | 'store'
+  | 'settings'
+  | 'mailLimitBytes'
+  | 'mayBeFrom'
+  | 'isOfThisDevice'
+  | 'hostname'
+  | 'nudge'
+  | 'accepted'
+  | 'log'
+>;
+
+/** Characters of a bad sender that its fault quotes. */
+const QUOTED_CHARS_MAX = 80;
+
+/** The value of `to` that stands for the recipients in the headers of the mail. */
+const HEADERS = 'headers';
 
 /** As what a ready-made mail is stored. */
 const MAIL_FILE = { name: '', type: 'message/rfc822' };
@@ -53,14 +70,47 @@ export function createMailDoor(parts: MailDoorParts): BeginMail {
   };
 }
 
+/** Stores a mail of a POST as it comes. Its envelope stands in the query. */
+export const takeMail: Take = async (exchange, context, key, accept) => {
+  checkNotEncoded(exchange);
+  const terms = termsOf(exchange, context);
+  // Before the first read: a refused body gets no 100 Continue.
+  checkOctetsOf(terms.expectedBytes, context);
+  const sum = key === null ? null : createHash('sha256');
+  const before = key === null ? null : context.store.recall(key);
+  const upload = before ? NOWHERE : await context.store.upload(terms.expectedBytes, terms);
+  let posted: Posted | null = null;
+  const mail = new StoredMail(terms, context, upload, async (draft) => {
+    const file = {
+      attachment: draft.attachments[0] as ReadyMadeDraft['attachments'][0],
+      sum: sum?.digest('hex') ?? '',
+    };
+    posted = before
+      ? replayOf(before, [draft], [file])
+      : { drafts: [draft], ...(await accept([draft], [file])) };
+    return posted;
+  });
+  try {
+    await receiveBody(exchange, (chunk) => {
+      exchange.connections.memory.streamed(chunk.length);
+      sum?.update(chunk);
+      return mail.write(chunk);
+    });
+    await mail.finish();
+    return posted as unknown as Posted;
+  } finally {
+    await mail.discard();
+  }
+};
+
 /** Throws too-large if a mail has too many octets, announced or come. */
-export function checkOctetsOf(octets: number, { settings, mailLimitBytes }: MailDoorParts): void {
+function checkOctetsOf(octets: number, { settings, mailLimitBytes }: MailDoorParts): void {
   if (octets > settings.maxMessageBytes) throw tooLargeMessage(settings.maxMessageBytes);
   checkOctets(octets, mailLimitBytes());
 }
 
 /** The address for a user of this device, such as root: whoever reads its mail. It throws invalid if nobody does. */
-export function qualifier({ settings }: Pick<MailDoorParts, 'settings'>): (user: string) => Address {
+function qualifier({ settings }: Pick<MailDoorParts, 'settings'>): (user: string) => Address {
   return (user) => {
     if (settings.localMail !== null) return settings.localMail;
     throw badMail(
@@ -85,7 +135,7 @@ const LF = 10;
 const CR = 13;
 
 /** One mail, from its first octet until it is accepted or discarded. */
-export class StoredMail implements MailIntake {
+class StoredMail implements MailIntake {
   readonly #terms: MailTerms;
   readonly #parts: MailDoorParts;
   readonly #upload: Upload;
@@ -210,4 +260,54 @@ function draftOf(
     ignored: [],
     ...(isUrgent && { urgent: true }),
   };
+}
+
+/** Throws invalid with all faults of the query. */
+function termsOf({ query, declaredBytes, onlySends }: Exchange, context: ApiContext): MailTerms {
+  checkPercent(query);
+  // A `+` belongs to an address: john+alarms@example.com.
+  const given = new URLSearchParams(query.replaceAll('+', '%2B'));
+  const faults: Fault[] = [];
+  const report = (pointer: string, detail: string) => void faults.push({ pointer, detail });
+  const from = senderIn(given.get('from'), report);
+  const named = given.getAll('to');
+  if (named.length === 0)
+    report('to', 'is required: ?to=john@example.com, once for each recipient; or ?to=headers');
+  const to = recipientsIn(
+    named.filter((text) => text !== HEADERS),
+    context,
+    report,
+  );
+  const readsHeaders = named.includes(HEADERS);
+  const priority = given.get('priority') ?? 'normal';
+  if (!['high', 'normal'].includes(priority)) report('priority', 'must be high or normal');
+  const repair = given.get('repair') ?? 'no';
+  if (!['yes', 'no'].includes(repair)) report('repair', 'must be yes or no');
+  if (faults.length > 0)
+    throw new FieldpostError('invalid', 'The query is not right; see errors', { faults });
+  return {
+    ...{ from, to, readsHeaders, expectedBytes: declaredBytes },
+    ...{ isUrgent: priority === 'high', isRepaired: repair === 'yes', onlySends },
+  };
+}
+
+type Report = (pointer: string, detail: string) => void;
+
+function senderIn(text: string | null, report: Report): Sender | null {
+  if (text === null) return null;
+  if (text === '' || text === '<>') return '';
+  const address = parseAddress(text);
+  if (address === null) {
+    const quoted = JSON.stringify(visible(cut(text, QUOTED_CHARS_MAX)));
+    report('from', `${quoted} is not one email address; <> is the null sender`);
+  }
+  return address;
+}
+
+function recipientsIn(texts: readonly string[], context: ApiContext, report: Report): MailTerms['to'] {
+  return texts.flatMap((text) => {
+    const { mailboxes, fault } = parseMailboxes(text, qualifier(context));
+    if (fault !== null) report('to', fault);
+    return mailboxes.map(({ address }) => address);
+  });
 }

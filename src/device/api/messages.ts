@@ -1,25 +1,23 @@
 /**
- * The calls of local-api §1 except the POST of messages: the outcome of messages, and control of the queue.
+ * The calls on messages except their POST: what became of them, and control of the queue.
  */
 import { type Fault, FieldpostError } from '../../base/errors.js';
 import type { Exchange } from '../../base/http/exchange.js';
 import { checkPercent, flagIn, invalidQuery, wholeNumberIn } from '../../base/http/query.js';
 import { firstAsJson } from '../../base/json.js';
-import {
-  LIST_LIMIT_DEFAULT,
-  LIST_LIMIT_MAX,
-  PAGE_BYTES_MAX,
-  POLL_AGAIN_MS,
-  POLL_S_MAX,
-  SECOND_MS,
-} from '../../base/limits.js';
+import { LIST_LIMIT_MAX, PAGE_BYTES_MAX, SECOND_MS } from '../../base/limits.js';
 import { wallMsOf } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';
 import { isoOf } from '../../base/text.js';
 import { isFinal, STATUSES, type Status } from '../../base/views.js';
 import { type Message, messageIdOf } from '../../mail/message/message.js';
-import { callerOf } from './caller.js';
-import type { ApiContext } from './context.js';
+import { type ApiContext, callerOf } from './context.js';
+
+export const LIST_LIMIT_DEFAULT = 100;
+/** The longest `wait` of a GET of a message. */
+export const POLL_S_MAX = 300;
+/** Sent if too many requests wait already: a client that asks again at once would waste the processor. */
+const ASK_AGAIN = { 'Retry-After': '1' };
 
 /** `GET /api/internal/messages`: fewer than `limit` if they are long. It ignores unknown parameters. */
 export function list(exchange: Exchange, context: ApiContext): void {
@@ -33,9 +31,6 @@ export function list(exchange: Exchange, context: ApiContext): void {
 function* viewsOf(messages: readonly Message[], context: ApiContext) {
   for (const message of messages) yield viewOf(message, context);
 }
-
-/** Sent if too many requests wait already: a client that asks again at once would waste the processor. */
-const ASK_AGAIN = { 'Retry-After': String(POLL_AGAIN_MS / SECOND_MS) };
 
 /** `GET /api/internal/messages/{id}`; with `?wait=30` it waits for the outcome. */
 export async function get(exchange: Exchange, context: ApiContext): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * `POST /api/internal/messages` (local-api §1): an array of messages as JSON, or one email with files as a form.
+ * `POST /api/internal/messages`: an array of messages as JSON, or one email with files as a form.
  */
 import { FieldpostError } from '../../base/errors.js';
 import { readJson } from '../../base/http/body.js';
@@ -41,7 +41,7 @@ export async function post(exchange: Exchange, context: ApiContext): Promise<voi
 /** The way of a body of this media type. The rare ones are loaded with the first of them. */
 async function takerOf(type: string): Promise<Take> {
   if (/^\s*multipart\/form-data\s*(?:;|$)/i.test(type)) return (await import('./form.js')).takeForm;
-  if (/^\s*message\/rfc822\s*(?:;|$)/i.test(type)) return (await import('./take-mail.js')).takeMail;
+  if (/^\s*message\/rfc822\s*(?:;|$)/i.test(type)) return (await import('./mail-door.js')).takeMail;
   return takeJson;
 }
 

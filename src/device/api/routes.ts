@@ -4,12 +4,11 @@
  */
 import type { Exchange } from '../../base/http/exchange.js';
 import type { Routed } from '../../base/http/http.js';
-import type { Access } from './access.js';
-import type { ApiContext } from './context.js';
+import type { Access, ApiContext } from './context.js';
 import * as destinations from './destinations.js';
 import * as messages from './messages.js';
 import { post } from './post.js';
-import { getHealth, getState } from './state.js';
+import { getHealth, getState, getStatusPage } from './state.js';
 
 /** One call of the API. */
 export interface Route extends Routed {
@@ -47,10 +46,6 @@ export const ROUTES: readonly Route[] = [
 
 async function getMetrics(exchange: Exchange, context: ApiContext): Promise<void> {
   await (await import('./metrics.js')).getMetrics(exchange, context);
-}
-
-async function getStatusPage(exchange: Exchange, context: ApiContext): Promise<void> {
-  (await import('./status-page.js')).getStatusPage(exchange, context);
 }
 
 async function getDescription(exchange: Exchange): Promise<void> {

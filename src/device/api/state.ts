@@ -1,8 +1,9 @@
 /**
- * The calls for the state of the daemon (local-api §3): the state and the health check.
+ * The calls for the state of the daemon: the state, the health check, and the page that shows the state to people.
  */
 import { FieldpostError } from '../../base/errors.js';
 import type { Exchange } from '../../base/http/exchange.js';
+import { sendPage } from '../../base/http/html-page.js';
 import { isoOf } from '../../base/text.js';
 import type { LinkView, QueueRoom, SettingsFault } from '../../base/views.js';
 import type { ApiContext } from './context.js';
@@ -54,6 +55,15 @@ export async function getHealth(exchange: Exchange, { store }: ApiContext): Prom
   const reason = await store.look();
   if (reason !== null) throw new FieldpostError('unavailable', reason);
   exchange.send(200, 'text/plain', 'ok');
+}
+
+/**
+ * `GET /`: the status page. It has no data in it: its program asks the other calls. It is told whether they need a token.
+ */
+export async function getStatusPage(exchange: Exchange, { settings }: ApiContext): Promise<void> {
+  const { default: page } = await import('../../pages/status.html');
+  const asksToken = settings.apiToken !== null && exchange.connection.kind === 'tcp';
+  sendPage(exchange, page, { asksToken });
 }
 
 /** Without a cloud the link is `disabled` since the start. */
