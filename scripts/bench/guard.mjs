@@ -13,10 +13,11 @@ import { checkpointCosts, QUEUED as FEW_QUEUED, MANY_QUEUED } from './checkpoint
 import { inDirectory } from './directory.mjs';
 import { judge } from './judge.mjs';
 import { freePort } from './port.mjs';
-import { cpuMs, ioOf, residentMiB } from './process.mjs';
+import { cpuMs, ioOf, peakMiB, residentMiB } from './process.mjs';
 import { median, tableOf } from './rounds.mjs';
 import { startSink } from './senders.mjs';
 import { cloudOf, daemonIn, fill, load, PROGRAM, startServer } from './server.mjs';
+import { send } from './upload.mjs';
 
 /** Each with processes of its own: V8 does not compile twice alike. */
 const ROUNDS = 3;
@@ -30,6 +31,7 @@ const WARM_UP = QUEUED - TURNS * LOT - ONE_BY_ONE;
 const STARTS = 12;
 /** After this many starts memory is read, too. */
 const RESIDENT_EACH = 4;
+const UPLOADED_BYTES = 100_000_000;
 const SETTLE_MS = 1000;
 const POLL_MS = 20;
 
@@ -167,6 +169,26 @@ async function rateOfOne({ port }) {
   return (accepted / ms) * 1000;
 }
 
+/**
+ * CPU of an upload, and the growth of memory in it, by the daemon and by busboy piped into a file.
+ * @param {string} base
+ * @param {'fieldpost' | 'busboy'} kind
+ */
+async function uploadBy(base, kind) {
+  const directory = join(base, 'upload');
+  const server = await startServer(kind, directory);
+  await send(server.port, UPLOADED_BYTES / 10);
+  const [startMs, startMiB] = [await cpuMs(server.pid), await peakMiB(server.pid)];
+  await send(server.port, UPLOADED_BYTES);
+  const spent = {
+    cpuMs: (await cpuMs(server.pid)) - startMs,
+    grownMiB: (await peakMiB(server.pid)) - startMiB,
+  };
+  await server.end('SIGKILL');
+  await rm(directory, { recursive: true });
+  return spent;
+}
+
 /** @type {(cloudPort: number) => Starter} */
 const deviceOf = (cloudPort) => (port, stateDir, relayPort) => {
   const { env, ...started } = traced(port, stateDir, relayPort);
@@ -237,6 +259,9 @@ async function measure(base) {
   const empty = await stopped(join(base, 'empty'), 0);
   const rounds = [];
   for (let n = 1; n <= ROUNDS; n++) rounds.push(await round(join(base, `round${n}`)));
+  const uploads = [];
+  for (let n = 0; n < ROUNDS; n++)
+    uploads.push({ own: await uploadBy(base, 'fieldpost'), busboy: await uploadBy(base, 'busboy') });
   const { spentMs, residentMiB: idleMiB } = await starts(base, { empty, full });
   const { few, many } = await checkpointCosts(base, 5);
   const accept = mediansOf(rounds.map((one) => one.accept));
@@ -256,6 +281,8 @@ async function measure(base) {
       'accept and deliver: allocated': deliver.allocatedKiB,
       'accept and deliver: calls': deliver.calls,
       'accept and deliver: bytes': deliver.handedBytes,
+      'upload: CPU': median(uploads.map(({ own, busboy }) => own.cpuMs / busboy.cpuMs)),
+      'upload: resident growth': median(uploads.map(({ own }) => own.grownMiB)),
       'start, empty: CPU': spentMs.empty / spentMs.bare,
       'start, 10,000 queued: CPU': spentMs.full / spentMs.empty,
       'start, 10,000 queued: resident': idleMiB.full - idleMiB.empty,

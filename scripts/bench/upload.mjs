@@ -50,7 +50,11 @@ export async function upload(plan) {
   ];
 }
 
-async function send(port, bytes) {
+/**
+ * Uploads one file of so many bytes. Resolves with the time it took, in ms.
+ * @type {(port: number, bytes: number) => Promise<number>}
+ */
+export async function send(port, bytes) {
   const { stdout } = await run(process.execPath, [UPLOADING, JSON.stringify({ port, bytes })]);
   return JSON.parse(stdout).ms;
 }
