@@ -3,7 +3,7 @@
  */
 import { fileSystemBytes, listNames, readText, statOf, systemDisk } from '../base/system/disk.js';
 import type { Process } from '../base/system/process.js';
-import type { Trial } from './serve.js';
+import type { RelayTrial } from './serve.js';
 import type { RelayConfig } from './settings.js';
 
 /** The outside of a command of this process; `version` is the program's. */
@@ -15,7 +15,7 @@ export function contextOf(self: Process, version: string) {
     list: listNames,
     fileSystemBytes: (path: string) => fileSystemBytes(systemDisk(), path),
     hostname: self.hostname(),
-    async tryRelay(relay: RelayConfig, trial: Trial) {
+    async tryRelay(relay: RelayConfig, trial: RelayTrial) {
       // Loaded when it is called: no command waits for the engine.
       const { trialOf } = await import('./serve.js');
       return trialOf(relay, trial, self, version);

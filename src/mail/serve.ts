@@ -275,12 +275,12 @@ export class Warnings {
 }
 
 /** What a command tells of the trial. */
-export type Trial = Pick<TrialOptions, 'config' | 'to' | 'tell'>;
+export type RelayTrial = Pick<TrialOptions, 'config' | 'to' | 'tell'>;
 
 /** Tries a relay as delivery speaks with it, beside the service. */
 export async function trialOf(
   relay: RelayConfig,
-  trial: Trial,
+  trial: RelayTrial,
   { clock, connect, hostname }: Process,
   version: string,
 ): Promise<TrialFault | null> {
