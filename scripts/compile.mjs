@@ -5,30 +5,12 @@
  * names. Functions and classes keep theirs, because stack traces name them. Beside each program is its source map, for
  * trace.mjs.
  */
-import { readFile } from 'node:fs/promises';
-import { dirname, join, relative, resolve } from 'node:path';
+import { dirname, relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { deflateRawSync } from 'node:zlib';
 import { build } from 'rolldown';
+import { jsonText } from './embedded.mjs';
 import { late } from './late.mjs';
 import { pages } from './pages.mjs';
-
-/**
- * `import text from './x.json?text'` gives the text of the file without white space. It is deflated, because it stays in the
- * program's file: the description of the API takes 9 KB in place of 42.
- */
-const jsonText = {
-  name: 'json-text',
-  resolveId: (id, importer) => (id.endsWith('.json?text') ? join(dirname(importer), id) : null),
-  async load(id) {
-    if (!id.endsWith('.json?text')) return null;
-    const value = JSON.parse(await readFile(id.slice(0, -'?text'.length), 'utf8'));
-    const deflated = deflateRawSync(JSON.stringify(value), { level: 9 }).toString('base64');
-    const code = `import { inflateRawSync } from 'node:zlib';
-      export default inflateRawSync(Buffer.from('${deflated}', 'base64')).toString();`;
-    return { code, moduleType: 'js' };
-  },
-};
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 

@@ -9,6 +9,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { build } from 'rolldown';
+import { embedded, INFLATE } from './embedded.mjs';
 
 const STYLE = /<link rel="stylesheet" href="([\w./-]+)">\n?/g;
 const SCRIPT = /<script type="module" src="([\w./-]+)"><\/script>/;
@@ -27,7 +28,11 @@ export const pages = {
       .replace(STYLE, '')
       .replace('</head>', () => `<style>${style}</style>\n</head>`)
       .replace(SCRIPT, () => `<script type="module">${script}</script>`);
-    return `export default ${JSON.stringify({ html, allows: [hashOf(script), hashOf(style)] })};`;
+    const allows = JSON.stringify([hashOf(script), hashOf(style)]);
+    return {
+      code: `${INFLATE}\nexport default { html: ${embedded(html)}, allows: ${allows} };`,
+      moduleType: 'js',
+    };
   },
 };
 
