@@ -31,7 +31,10 @@ const SOCKETS: readonly ListenConfig[] = [
 /** Programs of their own, which were commands of this one: their words to the other program, and where it is. */
 const OTHERS: Readonly<Record<string, { readonly words: string[]; readonly place: string }>> = {
   cloud: { words: ['serve'], place: 'the cloud is a program of its own: fieldpost-cloud' },
-  dev: { words: [], place: 'it is a program of its own: npm start in the source of Fieldpost' },
+  dev: {
+    words: [],
+    place: 'the development program is a program of its own: npm start in the source of Fieldpost',
+  },
 };
 
 /** True in fieldpost.service. A daemon in another unit has another state directory, and settings of its own. */

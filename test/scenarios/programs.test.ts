@@ -23,7 +23,7 @@ t.test('`fieldpost cloud` and `fieldpost dev` say where these programs are', nee
   copyFileSync(MAIN, join(directory, 'main.cjs'));
   for (const [name, words] of [
     ['cloud', /^fieldpost: the cloud is a program of its own: fieldpost-cloud\n$/],
-    ['dev', /^fieldpost: it is a program of its own: npm start/],
+    ['dev', /^fieldpost: the development program is a program of its own: npm start/],
   ] as const)
     t.match(said(directory, [name, '--env-file', '/nowhere']), { status: 64, stdout: '', stderr: words });
 });
