@@ -12,7 +12,7 @@ import { etcdVersion, startEtcd } from './etcd.mjs';
 import { cpuMs, residentMiB } from './process.mjs';
 import { aThird, compare, interleave, unmeasured } from './rounds.mjs';
 import { isSmoke, scaled } from './scale.mjs';
-import { cloudOf, ordered, PROGRAM, STORE, startServer } from './server.mjs';
+import { CLOUD, cloudOf, ordered, STORE, startServer } from './server.mjs';
 
 /** As many as the files take. With them the usual rate is that of a heartbeat every 30 s. */
 const DEVICES = Number(process.env.BENCH_FLEET_DEVICES ?? scaled(10_000));
@@ -46,7 +46,7 @@ export async function fleet(plan) {
 /** Why the cloud cannot be measured with etcd; null: it can. */
 function etcdMissing() {
   if (etcdVersion() === null) return 'etcd is not installed';
-  return readFileSync(PROGRAM, 'latin1').includes(STORE) ? null : 'this build has no store in etcd';
+  return readFileSync(CLOUD, 'latin1').includes(STORE) ? null : 'this build has no store in etcd';
 }
 
 function rowsOf(found, why) {

@@ -13,7 +13,7 @@ import { scaled } from './scale.mjs';
 export const PROGRAM =
   process.env.BENCH_PROGRAM ?? fileURLToPath(new URL('../../build/dist/main.cjs', import.meta.url));
 /** The reference cloud of the same build. */
-const CLOUD = join(dirname(PROGRAM), 'cloud-main.cjs');
+export const CLOUD = join(dirname(PROGRAM), 'cloud-main.cjs');
 /** The setting that has the reference cloud keep its state in etcd. */
 export const STORE = 'FIELDPOST_CLOUD_SERVER_STORE';
 const WARM_UP_REQUESTS = scaled(5000);
