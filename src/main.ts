@@ -54,7 +54,8 @@ function become(name: string, { argv, stderr }: Process): Promise<number> | numb
     stderr.write(`fieldpost: ${place}\n`);
     return EXIT.usage;
   }
-  argv.splice(1, 2, path, ...words);
+  const asksHelp = argv[2] !== name;
+  argv.splice(1, asksHelp ? 3 : 2, path, ...words, ...(asksHelp ? ['--help'] : []));
   require(path);
   // It ends the process itself.
   return new Promise<never>(() => undefined);
@@ -62,7 +63,8 @@ function become(name: string, { argv, stderr }: Process): Promise<number> | numb
 
 void runProcess(async (self) => {
   const words = wordsOfCall(self.argv);
-  const [name = ''] = words;
+  const [first = '', second = ''] = words;
+  const name = /^(?:help|--help|-h)$/.test(first) ? second : first;
   if (Object.hasOwn(OTHERS, name)) return become(name, self);
   return runCommand(DEVICE_PROGRAM, words, {
     ...contextOf(self, version),

@@ -145,6 +145,7 @@ t.test(
       ],
     ] as const) {
       t.match(run([name, '--help'], {}), { status: 0, stdout: usage });
+      t.match(run(['help', name], {}), { status: 0, stdout: usage });
       const main = join(t.testdir(), 'main.cjs');
       cpSync(MAIN, main);
       const alone = spawnSync(main, [name], { encoding: 'utf8', env: { PATH: process.env.PATH } });

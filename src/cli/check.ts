@@ -38,7 +38,7 @@ recipient.`,
     asksService: isDaemon,
     async run(input, context) {
       const { stdout, stderr, env, hostname } = context;
-      const to = recipientOf(input);
+      const to = recipientOf(input, program);
       const inJson = input.options.json === true;
       const parsed = context.settings.parse(env, context.read, context);
       if ('problems' in parsed) {
@@ -84,9 +84,9 @@ const EXIT_BY_BLAME: Readonly<Record<TrialFault['blame'], number>> = {
 const STEP_CHARS = 11;
 
 /** The recipient of --to, or null. Throws CommandError (64) if it is no address, or without --relay. */
-function recipientOf({ options: { relay, to } }: CommandInput): Address | null {
+function recipientOf({ options: { relay, to } }: CommandInput, program: string): Address | null {
   if (typeof to !== 'string') return null;
-  if (relay !== true) throw new CommandError(EXIT.usage, '--to needs --relay', 'fieldpost check --help');
+  if (relay !== true) throw new CommandError(EXIT.usage, '--to needs --relay', `${program} check --help`);
   const address = parseAddress(to);
   if (address === null) throw new CommandError(EXIT.usage, `--to: not an email address: ${to}`);
   return address;

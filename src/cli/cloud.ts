@@ -24,7 +24,8 @@ export const CLOUD_PROGRAM: Program<ProgramContext> = {
     check: async () => checkOf(NAME, 'cloud'),
     version: async () => versionOf(NAME),
   },
-  guide: `${NAME} <command> --help tells more; ${NAME} help FIELDPOST_LOG explains
-that setting. Settings come from the environment or from --env-file FILE.
+  guide: `${NAME} <command> --help tells more; ${NAME} help
+FIELDPOST_LOG explains that setting. Settings come from the environment or from
+--env-file FILE.
 `,
 };

@@ -19,11 +19,7 @@ export function explained(name: string, program: string, settings: Settings<Mail
   if (row === undefined) {
     const other = settings.programOf(key);
     if (other !== null)
-      throw new CommandError(
-        EXIT.usage,
-        `${key} is a setting of ${other}`,
-        `${other} help ${key} explains it.`,
-      );
+      throw new CommandError(EXIT.usage, `${key} is for ${other}`, `${other} help ${key} tells more.`);
     const guess = guessOf(key, settings.secretByKey.keys());
     throw new CommandError(
       EXIT.usage,

@@ -45,17 +45,11 @@ export interface Cloud {
   stop(): Promise<void>;
 }
 
-const KEYLESS =
-  'any key opens every call of this machine, and of a proxy that does not tell of itself: set FIELDPOST_CLOUD_SERVER_KEYS_FILE';
-
 /**
  * Starts the cloud. Resolves when it answers devices. Rejects with FieldpostError (`already-running`, `unavailable`) or
  * the disk's error, with nothing left running. `shortWay` sends SMS, phone and push messages in place of the webhook.
  */
 export async function createCloud(config: CloudConfig, system: System, shortWay?: SendShort): Promise<Cloud> {
-  // Not in `dev`, which has a short way.
-  if (config.cloudServerKeys === null && shortWay === undefined)
-    system.log.warn('configuration', { warning: KEYLESS });
   const store = await openStore({
     ...storeOptions(config, system),
     directory: join(directoryOf(config), 'outbox'),

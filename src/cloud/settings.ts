@@ -260,6 +260,11 @@ export const CLOUD_SETTINGS = new Settings<CloudConfig>({
   check(check: Check<typeof CLOUD_ROWS, CloudConfig>) {
     checkMail(check);
     checkCloud(check);
+    // In the development program any key may open everything.
+    if (check.config.cloudServerKeys === null)
+      check.warn(
+        `any key opens every call of this machine, and of a proxy that does not tell of itself: set ${check.keyOf('cloudServerKeys')}`,
+      );
     check.owner(check.config.stateDir);
   },
   effective: effectiveMail,

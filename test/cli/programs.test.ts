@@ -59,11 +59,17 @@ t.test('check and help of the cloud know its settings, and whose the others are'
   t.match(out, /^FIELDPOST_CLOUD_SERVER_LISTEN=127\.0\.0\.1:43780$/m);
   t.match(out, /^FIELDPOST_LOG=info$/m, 'the env files of the device are not read');
   t.notMatch(out, /^FIELDPOST_LISTEN=/m);
-  t.match(err, 'warning: FIELDPOST_LISTEN is a setting of fieldpost\n');
+  t.match(err, 'warning: FIELDPOST_LISTEN is for fieldpost\n');
+  t.match(err, /^warning: any key opens every call .*FIELDPOST_CLOUD_SERVER_KEYS_FILE$/m);
+  const to = await call(CLOUD_PROGRAM, ['check', '--to', 'x@example.com']);
+  t.match(to, { code: 64, err: 'fieldpost-cloud check --help\n' });
   t.match(await call(CLOUD_PROGRAM, ['help', 'FIELDPOST_CLOUD_SERVER_DELAY']), { out: /^default +90s$/m });
-  const words = 'FIELDPOST_LISTEN is a setting of fieldpost\nfieldpost help FIELDPOST_LISTEN explains it.';
+  const words = 'FIELDPOST_LISTEN is for fieldpost\nfieldpost help FIELDPOST_LISTEN tells more.';
   t.match(await call(CLOUD_PROGRAM, ['help', 'FIELDPOST_LISTEN']), { code: 64, err: words });
-  t.match(await fieldpost(['help', 'FIELDPOST_CLOUD_SERVER_DELAY']), { code: 64, err: /of fieldpost-cloud/ });
+  t.match(await fieldpost(['help', 'FIELDPOST_CLOUD_SERVER_DELAY']), {
+    code: 64,
+    err: /is for fieldpost-cloud/,
+  });
 });
 
 t.test('the services get the settings of --env-file, and never those of the device', async (t) => {

@@ -41,8 +41,10 @@ t.test('a setting of the other program is a warning, so that one file can serve 
     const theirs = others.filter((key) => !settings.secretByKey.has(key));
     t.ok(theirs.length > 10);
     for (const key of theirs) {
+      const own = found(settings as Settings<unknown>, {});
       t.strictSame(found(settings as Settings<unknown>, { [key]: 'x' }), [
-        `${key} is a setting of ${program}`,
+        `${key} is for ${program}`,
+        ...own,
       ]);
       t.equal(settings.programOf(key), program);
     }

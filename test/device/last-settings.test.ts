@@ -101,7 +101,7 @@ t.test('a secret is not kept: a fallback takes it from the present environment',
     refused: /HISTORY/,
     parsed: {
       config: { relayPassword: 'hunter2-of-relay', apiToken: 'hunter2-of-the-door' },
-      warnings: [/CLOUD_SERVER_WEBHOOK is a setting of fieldpost-cloud/, /OF_TOMORROW is not known/],
+      warnings: [/CLOUD_SERVER_WEBHOOK is for fieldpost-cloud/, /OF_TOMORROW is not known/],
     },
     env: secrets,
   });

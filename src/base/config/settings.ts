@@ -72,7 +72,7 @@ export class Settings<C> {
     for (const key of Object.keys(env)) {
       if (!key.startsWith('FIELDPOST_') || this.secretByKey.has(key)) continue;
       const program = this.programOf(key);
-      if (program !== null) warnings.push(`${key} is a setting of ${program}`);
+      if (program !== null) warnings.push(`${key} is for ${program}`);
       else if (accepted.has(key))
         warnings.push(`${key} is not known to this version: a newer one has run with it`);
       else {
