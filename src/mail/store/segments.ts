@@ -51,8 +51,7 @@ export class Segments {
   /** Segments that nothing needs. They are used next, so that flash is not filled with zeros again. */
   readonly #free = new Set<number>();
   #next: Promise<Prepared> | null = null;
-  /** How many reads of a segment are under way. */
-  readonly #reads = new Map<number, number>();
+  readonly #reader: SegmentReader;
   /** Segments whose writes failed, and that could not be removed yet. */
   readonly #vain = new Set<number>();
   #above = 0;
@@ -64,6 +63,7 @@ export class Segments {
     this.#disk = disk;
     this.#directory = directory;
     this.#fits = fits;
+    this.#reader = new SegmentReader(disk, (segment) => this.path(segment));
   }
 
   /** Makes the directory if it is missing, and lists it. Puts aside what is not a regular file. */
@@ -85,6 +85,7 @@ export class Segments {
 
   /** Its number is not used again, even if it cannot be renamed. */
   async putAsideNewer(segment: number, quarantine: Quarantine): Promise<void> {
+    await this.#reader.leave(segment);
     await quarantine.move(this.path(segment), 'newer');
     this.#sizes.delete(segment);
     this.#leaveToNewer(segment);
@@ -166,8 +167,9 @@ export class Segments {
 
   /** Keeps a segment that nothing needs any more for later use, or removes it. One that is being read stays as it is. */
   async free(segment: number): Promise<void> {
-    if (this.#reads.has(segment)) return;
+    if (this.#reader.isBusyWith(segment)) return;
     if (this.#keptWhole.has(segment)) {
+      await this.#reader.leave(segment);
       await this.#disk.rename(this.path(segment), `${this.path(segment)}.damaged`);
       this.#sizes.delete(segment);
       return;
@@ -218,6 +220,7 @@ export class Segments {
   }
 
   async remove(segment: number): Promise<void> {
+    await this.#reader.leave(segment);
     await this.#disk.remove(this.path(segment));
     this.#sizes.delete(segment);
     this.#vain.delete(segment);
@@ -239,24 +242,8 @@ export class Segments {
   }
 
   /** Gives fewer bytes at the end of the file. Rejects with the disk's error. */
-  async read(segment: number, offset: number, length: number): Promise<Buffer> {
-    this.#countRead(segment, 1);
-    try {
-      const file = await this.#disk.open(this.path(segment), 'read');
-      try {
-        return await file.read(offset, length);
-      } finally {
-        await file.close().catch(() => undefined);
-      }
-    } finally {
-      this.#countRead(segment, -1);
-    }
-  }
-
-  #countRead(segment: number, by: 1 | -1): void {
-    const count = (this.#reads.get(segment) ?? 0) + by;
-    if (count > 0) this.#reads.set(segment, count);
-    else this.#reads.delete(segment);
+  read(segment: number, offset: number, length: number): Promise<Buffer> {
+    return this.#reader.read(segment, offset, length);
   }
 
   /** Reads the whole segment; after EIO page by page. */
@@ -282,6 +269,7 @@ export class Segments {
   }
 
   async close(): Promise<void> {
+    await this.#reader.close();
     const next = await this.#next?.catch(() => null);
     await next?.close();
     this.#next = null;
@@ -318,6 +306,7 @@ export class Segments {
     this.#free.delete(free);
     const number = this.#newNumber(SEGMENT_BYTES);
     try {
+      await this.#reader.leave(free);
       await this.#disk.rename(this.path(free), this.path(number));
       this.#sizes.delete(free);
       return number;
@@ -387,4 +376,77 @@ export async function overwriteAt(disk: Disk, path: string): Promise<void> {
   } finally {
     await file.close();
   }
+}
+
+interface Reader {
+  readonly segment: number;
+  readonly file: Promise<DiskFile>;
+  users: number;
+}
+
+/**
+ * Reads ranges of segments, and keeps the last file open for the next range: a mail that goes out as it comes in is read alone,
+ * and to open the file for it took a sixth of its CPU.
+ */
+class SegmentReader {
+  readonly #disk: Disk;
+  readonly #pathOf: (segment: number) => string;
+  #last: Reader | null = null;
+  readonly #busy = new Set<Reader>();
+
+  constructor(disk: Disk, pathOf: (segment: number) => string) {
+    this.#disk = disk;
+    this.#pathOf = pathOf;
+  }
+
+  isBusyWith(segment: number): boolean {
+    for (const reader of this.#busy) if (reader.segment === segment) return true;
+    return false;
+  }
+
+  /** Gives fewer bytes at the end of the file. Rejects with the disk's error. */
+  async read(segment: number, offset: number, length: number): Promise<Buffer> {
+    const reader = this.#readerOf(segment);
+    reader.users++;
+    this.#busy.add(reader);
+    try {
+      const file = await reader.file.catch((error) => {
+        // The next read opens the file again.
+        if (reader === this.#last) this.#last = null;
+        throw error;
+      });
+      return await file.read(offset, length);
+    } finally {
+      reader.users--;
+      if (reader.users === 0) this.#busy.delete(reader);
+      if (reader !== this.#last) await closeUnused(reader);
+    }
+  }
+
+  /** To be called before the file is renamed or removed. */
+  async leave(segment: number): Promise<void> {
+    if (this.#last?.segment === segment) await this.close();
+  }
+
+  /** Resolves once only files with a read under way are open. */
+  async close(): Promise<void> {
+    const reader = this.#last;
+    this.#last = null;
+    if (reader) await closeUnused(reader);
+  }
+
+  #readerOf(segment: number): Reader {
+    if (this.#last?.segment !== segment) {
+      void this.close();
+      this.#last = { segment, file: this.#disk.open(this.#pathOf(segment), 'read'), users: 0 };
+    }
+    return this.#last as Reader;
+  }
+}
+
+/** A file that could not be opened has rejected its read already. */
+async function closeUnused(reader: Reader): Promise<void> {
+  if (reader.users > 0) return;
+  const file = await reader.file.catch(() => null);
+  await file?.close().catch(() => undefined);
 }
