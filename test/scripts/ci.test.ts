@@ -77,11 +77,13 @@ t.test('what cannot be fetched is told and counts, and the rest goes on', { skip
   t.match(end, [/^== peers could not be prepared/, 'no network']);
 });
 
-t.test('an interrupt ends all lanes', { skip }, async (t) => {
-  const { child, told } = start(t, 'run', { test: PASSES, 'arm-smoke': 'echo waits; exec sleep 1h' });
-  child.stdout.on('data', (text) => {
-    if (/later|busy/.test(String(text))) child.kill('SIGTERM');
-  });
-  // Resolves only once no process holds its output any more.
-  t.not((await told).status, 0);
+t.test('an interrupt ends all lanes, and so does a kill', { skip }, async (t) => {
+  for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+    const { child, told } = start(t, 'run', { test: PASSES, 'arm-smoke': 'echo waits; exec sleep 1h' });
+    child.stdout.on('data', (text) => {
+      if (/later|busy/.test(String(text))) child.kill(signal);
+    });
+    // Resolves only once no process holds its output any more.
+    t.not((await told).status, 0, signal);
+  }
 });
