@@ -409,10 +409,41 @@ test('headers and whole requests have a deadline', async (t) => {
   for (const bytes of ['GET /healthz HTTP/1.1\r\nHo', postText(GOOD.length) + GOOD.slice(0, 5)]) {
     await using client = await api.connect();
     client.write(bytes);
+    await overdue(api, client);
     await isRefused(t, client, 408, 'timeout');
   }
   await using silent = await api.connect();
+  await overdue(api, silent);
   isProblem(t, await silent.answer(), 408, 'timeout');
+});
+
+/** Lets time pass until the client has an answer: node:http's own, and the daemon's clock with it. */
+async function overdue(api: TestApi, client: RawClient): Promise<void> {
+  while (client.socket.bytesRead === 0) {
+    await settled();
+    await api.clock.advance(1);
+  }
+}
+
+test('what came while the process stood still is read before its time is judged', async (t) => {
+  const patience = { headersMs: 50, requestMs: 500, checkMs: 10 };
+  await using api = await startApi({ patience });
+  const half = GOOD_POST.length / 2;
+  for (const [early, late] of [
+    ['', GOOD_POST],
+    [GOOD_POST.slice(0, half), GOOD_POST.slice(half)],
+    ['GET /healthz HTT', 'P/1.1\r\n\r\n'],
+  ] as const) {
+    await using client = await api.connect();
+    while (api.timeoutMsOf(client) === 0) await settled();
+    if (early !== '') client.write(early);
+    await api.heard(client);
+    client.write(late);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1.4 * patience.requestMs);
+    t.match(await client.answer(), { status: /^20[02]$/ }, `after ${early.length} bytes`);
+    await api.clock.advance(patience.checkMs);
+    await isHealthy(t, client);
+  }
 });
 
 /** So many connections, each of which has asked for nothing yet. */
@@ -530,6 +561,7 @@ test('a stop answers the clients that wait for a place', async (t) => {
   isProblem(t, await waiting.answer(), 503, 'stopping');
   release();
   for (const client of clients) t.equal((await client.answer()).status, 202);
+  await api.clock.advance(REFUSED_LINGER_MS);
   await dispose([...clients, waiting]);
   await stopped;
 });

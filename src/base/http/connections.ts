@@ -155,6 +155,28 @@ export class Connections {
   }
 
   /**
+   * The time of a client is up: calls `end` after `ms`, unless its first bytes or the end of its request come until then.
+   * After a stall node:http looks at its clock before it reads what came meanwhile. With the first bytes it starts the
+   * time anew.
+   */
+  unlessItComes(socket: Socket, ms: number, end: () => void): void {
+    const connection = this.of(socket);
+    if (connection === undefined) {
+      end();
+      return;
+    }
+    const { latest, isWaiting } = connection;
+    const isFresh = socket.bytesRead === 0 && !isWaiting;
+    const wasWhole = latest?.complete;
+    const timer = this.#clock.after(ms, () => {
+      const hasBegun = isFresh && socket.bytesRead > 0;
+      const isWhole = connection.latest?.complete && (connection.latest !== latest || !wasWhole);
+      if (!hasBegun && !isWhole) end();
+    });
+    socket.once('close', () => timer.stop());
+  }
+
+  /**
    * Runs `start` once the client has taken the answers to the earlier requests of the connection (RFC 9112 §9.3.2).
    * Until then the daemon reads nothing more from it, so that unread answers do not pile up.
    */

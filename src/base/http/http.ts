@@ -23,6 +23,8 @@ const PIPELINED_MAX = 16;
 export const KEEP_ALIVE_MS = 60 * SECOND_MS;
 /** Requests that the daemon discards on a closing connection before it destroys the socket. */
 const IGNORED_MAX = 64;
+/** Node's code for a request that did not come whole in time. */
+const TIMED_OUT = 'ERR_HTTP_REQUEST_TIMEOUT';
 
 /** A path may be as long as the headers. */
 const PATH_CHARS_LOGGED = 100;
@@ -250,7 +252,11 @@ function makeServer(
     const connection = connections.of(socket);
     if (connection !== undefined) connections.end(connection, rawProblem(noProxy()));
   });
-  server.on('clientError', (error: Error, socket: Socket) => endBroken(connections, error, socket));
+  server.on('clientError', (error: Error, socket: Socket) => {
+    const end = () => endBroken(connections, error, socket);
+    if (systemCodeOf(error) === TIMED_OUT) connections.unlessItComes(socket, patience.checkMs, end);
+    else end();
+  });
   return server;
 }
 
@@ -276,7 +282,7 @@ function clientProblem(code: string, error: Error): FieldpostError {
         'headers-too-large',
         `The headers are larger than ${HEADER_SECTION_BYTES_MAX} bytes`,
       );
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
+    case TIMED_OUT:
       return new FieldpostError('timeout', 'The request did not come whole in time', {
         hint: 'nothing was queued',
       });
