@@ -63,8 +63,8 @@ const LAZY_COUNT = 33;
 
 export class Model {
   readonly messages = new Map<string, Posted>();
-  /** The device keeps so few finished messages that it may forget any of them. */
-  mayForget = false;
+  /** How many finished messages the device keeps. */
+  historyMax = Number.POSITIVE_INFINITY;
   /** Whether the queue is held, by the last answer to a client; null: unknown. */
   isHeld: boolean | null = false;
   /** Every broken promise, in words. */
@@ -213,6 +213,11 @@ export class Model {
     for (const posted of doubtful) posted.pardons++;
   }
 
+  /** True once there are so many messages that the device may have forgotten one that is finished. */
+  get mayForget(): boolean {
+    return this.messages.size > this.historyMax;
+  }
+
   /** The disk fails, or is well again and has recorded what it had refused. */
   diskTrouble(isTroubled: boolean, nowMs: number): void {
     // A sync that fails loses what was written just before, too.
@@ -222,7 +227,7 @@ export class Model {
   /** A copy of this state, to compare a later start with. */
   copy(): Model {
     const copy = new Model();
-    copy.mayForget = this.mayForget;
+    copy.historyMax = this.historyMax;
     copy.isHeld = this.isHeld;
     copy.found.push(...this.found);
     // One clone of both, so that messages and keys still share their requests.

@@ -164,7 +164,7 @@ export class World {
       filesMax: swarm.filesMax,
     });
     this.people = new People(this, chance.fork());
-    this.model.mayForget = 'FIELDPOST_HISTORY' in swarm.settings;
+    this.model.historyMax = this.live.history;
     this.watchDisk();
   }
 
