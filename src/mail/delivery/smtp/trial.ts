@@ -76,7 +76,7 @@ async function sendTests(session: Session, to: Address, options: TrialOptions): 
   const smtpUtf8 = needsSmtpUtf8(from) || needsSmtpUtf8(to);
   const names = [config.from?.name ?? ''];
   if (config.fromHeader !== undefined) names.push(`root on ${hostname()}`);
-  const words = `Fieldpost ${version} on ${hostname()} has sent this mail for "fieldpost check --relay".\r\n`;
+  const words = `Fieldpost ${version} on ${hostname()} has sent this mail to try the relay.\r\n`;
   for (const [index, name] of names.entries()) {
     const isCron = index > 0;
     const fixed = `${config.fromHeader === 'fix' ? 'with' : 'without'} a From that is fixed`;
