@@ -1,9 +1,8 @@
 /** The process: exit codes and signals, as systemd and shells see them. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { CLOUD_MAIN, isBuilt, MAIN, startDaemon, startIn } from './support/daemon.js';
@@ -131,29 +130,6 @@ t.test('a bad configuration ends with 78, all problems at once', options, async 
   const missing = run(['run', '--env-file', '/nowhere/env'], { FIELDPOST_STATE_DIR });
   t.match(missing, { status: 78, stderr: /the env file cannot be used: .*\/nowhere\/env/ });
 });
-
-t.test(
-  'cloud and dev are programs of their own, which main.cjs becomes if they are beside it',
-  options,
-  (t) => {
-    for (const [name, words, usage] of [
-      ['cloud', 'the cloud is a program of its own: fieldpost-cloud', 'fieldpost-cloud serve ['],
-      [
-        'dev',
-        'the development program is a program of its own: npm start in the source of Fieldpost',
-        'fieldpost dev [',
-      ],
-    ] as const) {
-      t.match(run([name, '--help'], {}), { status: 0, stdout: usage });
-      t.match(run(['help', name], {}), { status: 0, stdout: usage });
-      const main = join(t.testdir(), 'main.cjs');
-      cpSync(MAIN, main);
-      const alone = spawnSync(main, [name], { encoding: 'utf8', env: { PATH: process.env.PATH } });
-      t.match(alone, { status: 64, stdout: '', stderr: `fieldpost: ${words}\n` }, 'on a device');
-    }
-    t.end();
-  },
-);
 
 t.test('a second daemon ends with 75, one that cannot listen with 69', options, async (t) => {
   const FIELDPOST_STATE_DIR = t.testdir();

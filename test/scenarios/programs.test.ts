@@ -37,6 +37,8 @@ t.test('they become these programs, if their files lie beside the device', needs
     stdout: /^fieldpost-cloud serve \[--env-file FILE\]/,
   });
   t.match(said(directory, ['dev', '--help']), { status: 0, stdout: /^fieldpost dev \[--env-file FILE\]/ });
+  t.match(said(directory, ['help', 'cloud']), { status: 0, stdout: /^fieldpost-cloud serve \[/ });
+  t.match(said(directory, ['help', 'dev']), { status: 0, stdout: /^fieldpost dev \[/ });
   const bad = { FIELDPOST_CLOUD_SERVER_DELAY: 'soon', FIELDPOST_STATE_DIR: directory };
   t.match(said(directory, ['cloud'], bad), {
     status: 78,
