@@ -101,12 +101,6 @@ export function withMade(held: KeyPair | null, made: Buffer): KeyPair {
   return held === null ? { key: made, next: null } : { key: held.key, next: made };
 }
 
-/** Which of the keys has this digest; null: none. */
-export function keyOf({ key, next }: KeyPair, given: Buffer): 'key' | 'next' | null {
-  if (next !== null && isOneOf(given, [next])) return 'next';
-  return isOneOf(given, [key]) ? 'key' : null;
-}
-
 /** The keys for the store. */
 export function writtenKeys({ key, next }: KeyPair): WrittenKeys {
   const text = (of: Buffer) => of.toString('base64url');
@@ -118,4 +112,29 @@ export function readKeys(value: unknown): KeyPair | null {
   if (!isJsonObject(value) || typeof value.key !== 'string') return null;
   const next = typeof value.next === 'string' ? Buffer.from(value.next, 'base64url') : null;
   return { key: Buffer.from(value.key, 'base64url'), next };
+}
+
+/** The keys that were made, as memory holds them. Each store keeps them in its own way. */
+export abstract class HeldKeys<Held extends KeyPair> {
+  protected readonly held = new Map<string, Held>();
+
+  get ids(): Iterable<string> {
+    return this.held.keys();
+  }
+
+  has(id: string): boolean {
+    return this.held.has(id);
+  }
+
+  opens(id: string, given: Buffer): boolean {
+    const held = this.held.get(id);
+    if (held === undefined) return false;
+    const { key, next } = held;
+    const isNext = next !== null && isOneOf(given, [next]);
+    if (isNext) this.endEarlier(id, next, held);
+    return isNext || isOneOf(given, [key]);
+  }
+
+  /** The device has its new key: the one that it had opens no longer. */
+  protected abstract endEarlier(id: string, key: Buffer, held: Held): void;
 }

@@ -3,7 +3,7 @@
  */
 import { FieldpostError } from '../../base/errors.js';
 import type { DeviceKeys } from '../fleet-store.js';
-import { drawKey, type KeyPair, keyOf, readKeys, withMade, writtenKeys } from '../keys.js';
+import { drawKey, HeldKeys, type KeyPair, readKeys, withMade, writtenKeys } from '../keys.js';
 import { EtcdError } from './etcd.js';
 import { objectIn } from './layout.js';
 import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
@@ -13,34 +13,19 @@ const TRIES = 3;
 type Held = KeyPair & { readonly revision: number };
 
 /** All keys that were made. */
-export class EtcdKeys implements DeviceKeys {
+export class EtcdKeys extends HeldKeys<Held> implements DeviceKeys {
   readonly #parts: FleetParts;
-  readonly #held = new Map<string, Held>();
   readonly shelf: Shelf = {
-    names: () => this.#held.keys(),
+    names: () => this.held.keys(),
     put: (id, { value, modRevision }) => this.#keep(id, value, modRevision),
     deleted: (id, revision) => {
-      if ((this.#held.get(id)?.revision ?? 0) <= revision) this.#held.delete(id);
+      if ((this.held.get(id)?.revision ?? 0) <= revision) this.held.delete(id);
     },
   };
 
   constructor(parts: FleetParts) {
+    super();
     this.#parts = parts;
-  }
-
-  get ids(): Iterable<string> {
-    return this.#held.keys();
-  }
-
-  has(id: string): boolean {
-    return this.#held.has(id);
-  }
-
-  opens(id: string, given: Buffer): boolean {
-    const held = this.#held.get(id);
-    const used = held === undefined ? null : keyOf(held, given);
-    if (used === 'next') void this.#endEarlier(id, held as Held);
-    return used !== null;
   }
 
   async make(id: string): Promise<string> {
@@ -59,10 +44,10 @@ export class EtcdKeys implements DeviceKeys {
     this.shelf.deleted(id, revision);
   }
 
-  /** The device has its new key: the earlier one opens no longer. If that cannot be stored, the next use tries again. */
-  async #endEarlier(id: string, { next, revision }: Held): Promise<void> {
+  /** If it cannot be stored, the next use tries again. */
+  protected override async endEarlier(id: string, key: Buffer, { revision }: Held): Promise<void> {
     try {
-      await this.#replace(id, revision, { key: next as Buffer, next: null });
+      await this.#replace(id, revision, { key, next: null });
     } catch (error) {
       if (!(error instanceof EtcdError)) throw error;
     }
@@ -77,9 +62,9 @@ export class EtcdKeys implements DeviceKeys {
   }
 
   #keep(id: string, value: string, revision: number): void {
-    if ((this.#held.get(id)?.revision ?? 0) >= revision) return;
+    if ((this.held.get(id)?.revision ?? 0) >= revision) return;
     const keys = readKeys(objectIn(value));
     if (keys === null) throw new SyntaxError('no keys');
-    this.#held.set(id, { ...keys, revision });
+    this.held.set(id, { ...keys, revision });
   }
 }

@@ -9,7 +9,15 @@ import { mapOf } from '../../base/json.js';
 import type { Disk } from '../../base/system/disk.js';
 import { Turns } from '../../base/turns.js';
 import type { DeviceKeys } from '../fleet-store.js';
-import { drawKey, type KeyPair, keyOf, readKeys, type WrittenKeys, withMade, writtenKeys } from '../keys.js';
+import {
+  drawKey,
+  HeldKeys,
+  type KeyPair,
+  readKeys,
+  type WrittenKeys,
+  withMade,
+  writtenKeys,
+} from '../keys.js';
 
 /** A change that is not on the disk yet: what becomes of the device's keys. Null: none. */
 type Change = readonly [id: string, apply: (held: KeyPair | null) => KeyPair | null];
@@ -21,10 +29,9 @@ interface FileKeysOptions {
 }
 
 /** All keys that were made, in memory and on the disk. */
-export class FileKeys implements DeviceKeys {
+export class FileKeys extends HeldKeys<KeyPair> implements DeviceKeys {
   readonly #randomBytes: FileKeysOptions['randomBytes'];
   readonly #file: Low<Written>;
-  readonly #held = new Map<string, KeyPair>();
   readonly #writes = new Turns();
   /** Changes for the next write, and that write. */
   #changes: Change[] = [];
@@ -38,11 +45,12 @@ export class FileKeys implements DeviceKeys {
     const keys = new FileKeys(options);
     await keys.#file.read();
     for (const [id, written] of Object.entries(keys.#file.data))
-      keys.#held.set(id, readKeys(written) as KeyPair);
+      keys.held.set(id, readKeys(written) as KeyPair);
     return keys;
   }
 
   private constructor({ disk, directory, randomBytes }: FileKeysOptions) {
+    super();
     this.#randomBytes = randomBytes;
     const path = join(directory, 'keys.json');
     this.#file = openLow(new DurableFile({ disk, path, parse: writtenIn, onDamage: refuse }), {});
@@ -51,21 +59,6 @@ export class FileKeys implements DeviceKeys {
   /** Resolves when no write is under way. */
   async stop(): Promise<void> {
     await this.#writes.idle();
-  }
-
-  get ids(): Iterable<string> {
-    return this.#held.keys();
-  }
-
-  has(id: string): boolean {
-    return this.#held.has(id);
-  }
-
-  opens(id: string, given: Buffer): boolean {
-    const held = this.#held.get(id);
-    const used = held === undefined ? null : keyOf(held, given);
-    if (used === 'next') this.#endEarlier(id, given);
-    return used !== null;
   }
 
   async make(id: string): Promise<string> {
@@ -79,9 +72,8 @@ export class FileKeys implements DeviceKeys {
     if (this.has(id) || !this.#writes.isFree) await this.#change(id, () => null);
   }
 
-  /** The device has its new key: the earlier one opens no longer. */
-  #endEarlier(id: string, key: Buffer): void {
-    this.#held.set(id, { key, next: null });
+  protected override endEarlier(id: string, key: Buffer): void {
+    this.held.set(id, { key, next: null });
     // If this cannot be written, a restart knows the earlier key again, until the new one is used.
     this.#change(id, (held) => held).catch(() => undefined);
   }
@@ -98,7 +90,7 @@ export class FileKeys implements DeviceKeys {
   }
 
   async #write(changes: readonly Change[]): Promise<void> {
-    const next = new Map(this.#held);
+    const next = new Map(this.held);
     applyAll(changes, next);
     this.#file.data = Object.fromEntries([...next].map(([id, held]) => [id, writtenKeys(held)]));
     try {
@@ -108,7 +100,7 @@ export class FileKeys implements DeviceKeys {
       throw busyOf(error) ?? new FieldpostError('storage-failed', words, { cause: error });
     }
     // Not `next`: during the write a device may have used its new key.
-    applyAll(changes, this.#held);
+    applyAll(changes, this.held);
   }
 }
 
