@@ -84,7 +84,7 @@ export class Documents implements FleetDocuments {
   async remove(id: string): Promise<void> {
     await this.#inTurn(id, async () => {
       if (!this.#stored.has(id)) return;
-      await orStorageFailed('removed', async () => {
+      await orStorageFailed('The document cannot be removed', async () => {
         await this.#disk.remove(this.#pathOf(id));
         await this.#disk.syncDirectory(this.#directory);
       });
@@ -113,7 +113,7 @@ export class Documents implements FleetDocuments {
     }
     const file = this.#fileOf(id);
     file.data = kept;
-    await orStorageFailed('stored', () => file.write());
+    await orStorageFailed('The document cannot be stored', () => file.write());
     this.#keep(id, stored);
     return stored.etag;
   }
@@ -136,13 +136,14 @@ export class Documents implements FleetDocuments {
   }
 }
 
-/** Turns a failure of the disk into busy or storage-failed. */
-async function orStorageFailed(what: string, work: () => Promise<void>): Promise<void> {
+/** Turns a failure of the disk into busy, or into storage-failed with `what` in front of the reason. */
+export async function orStorageFailed(what: string, work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
-    const words = `The document cannot be ${what}: ${wordsOf(error)}`;
-    throw busyOf(error) ?? new FieldpostError('storage-failed', words, { cause: error });
+    throw (
+      busyOf(error) ?? new FieldpostError('storage-failed', `${what}: ${wordsOf(error)}`, { cause: error })
+    );
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { DurableFile, type Low, openLow } from '../../base/durable-file.js';
-import { busyOf, FieldpostError, wordsOf } from '../../base/errors.js';
+import { FieldpostError } from '../../base/errors.js';
 import { mapOf } from '../../base/json.js';
 import type { Disk } from '../../base/system/disk.js';
 import { Turns } from '../../base/turns.js';
@@ -18,6 +18,7 @@ import {
   withMade,
   writtenKeys,
 } from '../keys.js';
+import { orStorageFailed } from './documents.js';
 
 /** A change that is not on the disk yet: what becomes of the device's keys. Null: none. */
 type Change = readonly [id: string, apply: (held: KeyPair | null) => KeyPair | null];
@@ -93,12 +94,7 @@ export class FileKeys extends HeldKeys<KeyPair> implements DeviceKeys {
     const next = new Map(this.held);
     applyAll(changes, next);
     this.#file.data = Object.fromEntries([...next].map(([id, held]) => [id, writtenKeys(held)]));
-    try {
-      await this.#file.write();
-    } catch (error) {
-      const words = `The keys cannot be stored: ${wordsOf(error)}`;
-      throw busyOf(error) ?? new FieldpostError('storage-failed', words, { cause: error });
-    }
+    await orStorageFailed('The keys cannot be stored', () => this.#file.write());
     // Not `next`: during the write a device may have used its new key.
     applyAll(changes, this.held);
   }
