@@ -213,9 +213,10 @@ export class Model {
     for (const posted of doubtful) posted.pardons++;
   }
 
-  /** True once there are so many messages that the device may have forgotten one that is finished. */
+  /** True once the device may have taken so many messages that it has forgotten one that is finished. */
   get mayForget(): boolean {
-    return this.messages.size > this.historyMax;
+    const taken = [...this.messages.values()].filter(({ request }) => request.standing !== 'refused');
+    return taken.length > this.historyMax;
   }
 
   /** The disk fails, or is well again and has recorded what it had refused. */
