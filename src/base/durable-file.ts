@@ -58,7 +58,7 @@ export class DurableFile<T> implements Adapter<T> {
 }
 
 /** Pieces of a file, each made on demand; at last, perhaps, bytes that replace some at their beginning. */
-export type FilePieces = Iterable<Buffer, { readonly bytes: Buffer; readonly at: number } | undefined>;
+type FilePieces = Iterable<Buffer, { readonly bytes: Buffer; readonly at: number } | undefined>;
 
 /**
  * Writes a file anew, and gives its size. When this resolves, its bytes are on the device; the caller syncs its name.

@@ -37,8 +37,6 @@ export const PAGE_BYTES_MAX = MIB - KIB;
 // Memory.
 /** The part of the limit for requests and answers: 16 MiB of 128. */
 export const HTTP_MEMORY_SHARE = 1 / 8;
-/** A file counts in blocks of this size, plus one block for its inode and name. */
-export const BLOCK_BYTES = 4 * KIB;
 
 // The address book.
 export const DESTINATION_NAME_CHARS_MAX = 200;
@@ -49,6 +47,8 @@ export const DOCUMENT_DEPTH_MAX = 32;
 export const SEGMENT_BYTES = MIB;
 /** The page cache writes whole pages of a file to the device. */
 export const PAGE_BYTES = 4 * KIB;
+/** A file counts in blocks of this size, plus one block for its inode and name. */
+export const BLOCK_BYTES = 4 * KIB;
 /** The journal's least size: a segment being written, one prepared, one still needed. */
 export const JOURNAL_BYTES_MIN = 3 * SEGMENT_BYTES;
 /** The end of each segment is reserved for outcomes, so that a delivery can always be recorded. */

@@ -9,6 +9,7 @@ import type { Exchange } from '../base/http/exchange.js';
 import type { RefusedTotals } from '../base/http/problem.js';
 import { firstAsJson, type JsonObject } from '../base/json.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_DOCUMENT_BYTES_MAX, DAY_MS, KIB } from '../base/limits.js';
+import { isoOf } from '../base/text.js';
 import type { Delivery } from '../mail/delivery/delivery.js';
 import type { System } from '../mail/engine.js';
 import type { Store } from '../mail/store/store.js';
@@ -55,7 +56,7 @@ export async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<
     ...(etag !== undefined && { destinations: etag }),
     heartbeatMs: Math.floor(config.cloudServerDelayMs / HEARTBEATS_PER_DELAY),
     // Time from a wrong clock would confirm a wrong clock of the device.
-    ...(clock.trust() !== 'wrong' && { serverTime: new Date(clock.wallMs()).toISOString() }),
+    ...(clock.trust() !== 'wrong' && { serverTime: isoOf(clock.wallMs()) }),
   });
 }
 

@@ -63,7 +63,7 @@ interface DeviceList {
 }
 
 /** True if the device is one of those that are wanted. */
-export function fits(device: Device, { state, part, version, attention }: DeviceFilter): boolean {
+function fits(device: Device, { state, part, version, attention }: DeviceFilter): boolean {
   const { id, name, status } = device;
   if (state !== null && device.state !== state) return false;
   if (version !== null && status.version !== version) return false;

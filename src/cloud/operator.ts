@@ -6,6 +6,7 @@ import type { Exchange } from '../base/http/exchange.js';
 import { sendPage } from '../base/http/html-page.js';
 import { by, METRICS_TYPE, metricsText } from '../base/http/metrics-text.js';
 import { invalidQuery, wholeNumberIn } from '../base/http/query.js';
+import { isoOf } from '../base/text.js';
 import { queueMetrics, storageMetrics } from '../mail/metrics.js';
 import type { CloudParts } from './calls.js';
 import { CLOUD_DEVICES_MAX, DEVICE_STATES, type Device, type DeviceQuery, ORDERS } from './devices.js';
@@ -132,8 +133,8 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
 }
 
 function viewOf({ id, name, state, sinceMs, heardMs, destinations, status }: Device): DeviceView {
-  const isoOf = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
-  return { id, name, state, since: isoOf(sinceMs), lastHeartbeat: isoOf(heardMs), destinations, ...status };
+  const timeOf = (ms: number | null) => (ms === null ? null : isoOf(ms));
+  return { id, name, state, since: timeOf(sinceMs), lastHeartbeat: timeOf(heardMs), destinations, ...status };
 }
 
 /** An unknown parameter is ignored. Throws invalid. */

@@ -8,7 +8,7 @@ import * as calls from './calls.js';
 import * as operator from './operator.js';
 
 /** One call of the cloud. */
-export interface CloudRoute extends Routed {
+interface CloudRoute extends Routed {
   /** `device`: the device in the path, or the operator. These are the calls of the contract. */
   readonly for: 'device' | 'operator' | 'anyone';
   readonly handle: (exchange: Exchange, parts: calls.CloudParts) => void | Promise<void>;

@@ -87,7 +87,7 @@ const authorization: TextKind<string> = {
 };
 
 /** Where the members of an etcd are. */
-export interface EtcdStoreConfig {
+interface EtcdStoreConfig {
   /** Origins, as `https://a:2379`. */
   readonly endpoints: readonly string[];
 }

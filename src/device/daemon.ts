@@ -112,7 +112,6 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
     book,
     refused,
     clock,
-    log,
     version,
     startedBootMs: clock.bootMs(),
     memoryBytes: system.memoryBytes,

@@ -5,8 +5,8 @@ import { Buffer } from 'node:buffer';
 import type { ListenConfig } from './types.js';
 import { isHost, isIpv4, isLoopback, items, type Kind, placeOf, refuse, unbracket } from './values.js';
 
-// sockaddr_un holds 108 bytes, the last of them a zero.
-const UNIX_PATH_BYTES_MAX = 107;
+/** sockaddr_un holds 108 bytes, the last of them a zero. Node.js cuts a longer path. */
+export const UNIX_PATH_BYTES_MAX = 107;
 
 /** Comma-separated listeners. */
 export const listeners: Kind<readonly ListenConfig[]> = {

@@ -27,7 +27,7 @@ export interface Row<T> {
   readonly about: string;
 }
 
-/** SettingRows by the members of a configuration. */
+/** Rows by the members of a configuration. */
 export type SettingRows = Readonly<Record<string, Row<unknown>>>;
 
 /** The values of rows. */

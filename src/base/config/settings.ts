@@ -32,7 +32,7 @@ export interface Plan<R, C> {
 }
 
 /** What changes with a new configuration. */
-export interface Changes<C> {
+interface Changes<C> {
   /** The new values that need no restart. */
   readonly values: Partial<C>;
   /** True: some of them need a new delivery. */

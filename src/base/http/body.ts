@@ -6,6 +6,7 @@ import { isUtf8 } from 'node:buffer';
 import { IncomingMessage } from 'node:http';
 import { Octets } from '../collections.js';
 import { FieldpostError } from '../errors.js';
+import { discard } from './connection.js';
 import type { Exchange } from './exchange.js';
 
 /**
@@ -100,7 +101,7 @@ export function receiveBody(
   return new Promise((resolve, reject) => {
     const fail = (error: unknown) => {
       connections.received(connection, req);
-      req.removeAllListeners('data').on('data', (chunk: Buffer) => connections.memory.streamed(chunk.length));
+      discard(req.removeAllListeners('data'), connections.memory.streamed);
       req.resume();
       reject(error);
     };

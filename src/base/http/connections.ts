@@ -41,7 +41,7 @@ export const ANSWERS_BYTES_MAX = 4 * MIB;
 const DROPPED_BYTES_MIN = 64 * KIB;
 
 /** Connections that may be open at a time. */
-export interface Places {
+interface Places {
   /** Over HTTP: with a request under way, or idle. */
   readonly served: number;
   /** Further ones that wait, unread, until one of those ends. */
@@ -72,7 +72,7 @@ export interface MemoryListeners {
 }
 
 /** Limits for all bodies, and for all unread answers, in memory at the same time; and the listeners. */
-export interface HttpMemory {
+interface HttpMemory {
   readonly bodiesBytes: number;
   readonly answersBytes: number;
   readonly streamed: (bytes: number) => void;

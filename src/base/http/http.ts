@@ -44,7 +44,7 @@ const PATIENCE: Patience = {
 };
 
 /** The methods that routes have; HEAD goes with GET. */
-export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 /** One row of a table of routes. */
 export interface Routed {
@@ -65,7 +65,7 @@ export interface Http {
 }
 
 /** What a service is made of. */
-export interface HttpParts<Route extends Routed> extends MemoryListeners {
+interface HttpParts<Route extends Routed> extends MemoryListeners {
   readonly routes: readonly Route[];
   /** Throws if the caller may not call; `route` is undefined if the path has none. */
   readonly guard: (exchange: Exchange, route: Route | undefined) => void;

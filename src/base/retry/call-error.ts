@@ -4,7 +4,7 @@
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { isPlausible } from '../stamp.js';
-import { oneLine } from '../text.js';
+import { isoOf, oneLine } from '../text.js';
 
 /** The kinds of trouble with a connection. */
 export type SocketError =
@@ -95,8 +95,6 @@ const TLS_SENTENCES: readonly (readonly [reason: RegExp, kind: SocketError, word
 const CERTIFICATE =
   /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERROR_IN_CERT|ERR_TLS_CERT|HOSTNAME_|INVALID_|PATH_LENGTH_)/;
 
-// Without a name in Node.js a verification error of OpenSSL is UNSPECIFIED: a weak digest or key, for example.
-
 // No authority that this device trusts has signed the certificate.
 const UNKNOWN_AUTHORITY =
   /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(?:_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/;
@@ -131,6 +129,7 @@ function oneErrorOf(thrown: unknown, wallMs: number): { kind: SocketError; words
     const words = 'no authority that this device trusts has signed its certificate';
     return { kind: 'certificate-unknown-authority', words, place: code };
   }
+  // A verification error of OpenSSL without a name in Node.js: a weak digest or key, for example.
   if (code === 'UNSPECIFIED') {
     const example = /digest/.test(said) ? ', as SHA-1 is' : '';
     return { kind: 'certificate', words: `its certificate is not good enough: ${said}${example}`, place: '' };
@@ -155,14 +154,14 @@ function tlsErrorOf(thrown: unknown, code: string): { kind: SocketError; words: 
 
 /** A wrong clock makes a good certificate seem invalid. */
 function certificateWords(thrown: string, code: string, wallMs: number): string {
-  const today = new Date(wallMs).toISOString().slice(0, 10);
+  const today = isoOf(wallMs).slice(0, 10);
   return /_(?:NOT_YET_VALID|HAS_EXPIRED)$/.test(code) && !isPlausible(wallMs)
     ? `${thrown}, but this device's clock is wrong (${today})`
     : `${thrown} (${code}; the clock of this device says ${today})`;
 }
 
 /** What to add about some faults: the setting to look at. */
-export type RequestHints = Readonly<Partial<Record<SocketError, string>>>;
+type RequestHints = Readonly<Partial<Record<SocketError, string>>>;
 
 /**
  * The rejection of a SendRequest to `host`, as a sentence. The words of a certificate error give the date of `wallMs`.

@@ -6,7 +6,7 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import { chmod, lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { umask } from 'node:process';
-import { addressOf, showListener } from '../config/endpoints.js';
+import { addressOf, showListener, UNIX_PATH_BYTES_MAX } from '../config/endpoints.js';
 import type { Environment, ListenConfig } from '../config/types.js';
 import { FieldpostError, isUnreadable, systemCodeOf, wordsOf } from '../errors.js';
 import { SECOND_MS } from '../limits.js';
@@ -35,8 +35,6 @@ export const LISTEN_AGAIN_MS = SECOND_MS / 4;
 const UNIX_SOCKET_MODE = 0o660;
 // Until a new socket has its mode, its owner alone may call.
 const NEW_SOCKET_UMASK = 0o177;
-// sun_path in unix(7). Node.js cuts a longer path.
-const UNIX_PATH_BYTES_MAX = 107;
 
 const FIRST_FD = 3;
 const USES = ['send', 'smtp'] as const;

@@ -34,7 +34,7 @@ export function memoryLimit(constrainedBytes: number, machineBytes: number): num
   return Math.min(machineBytes / 2, MEMORY_LIMIT_BYTES_MAX);
 }
 
-/** The store's share of the limit (store/weight.ts). The rest is for requests and for the next start. */
+/** The store's share of the limit (mail/store/weight.ts). The rest is for requests and for the next start. */
 export function storeMemory(limitBytes: number): number {
   const leftBytes = limitBytes * (1 - HTTP_MEMORY_SHARE) - IDLE_MEMORY_BYTES;
   return Math.max(STORE_MEMORY_BYTES_MIN, leftBytes / STORE_MEMORY_FACTOR);

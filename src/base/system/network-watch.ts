@@ -110,7 +110,7 @@ function watched(path: string, onEvent: (name: string | null) => void): FSWatche
 }
 
 /** The kernel's files, because os.networkInterfaces() fails in the unit's sandbox. */
-export interface NetworkTables {
+interface NetworkTables {
   /** Its files `route`, `ipv6_route`, `fib_trie` and `if_inet6`: see proc(5). */
   readonly net: string;
   /** One directory for each link. */

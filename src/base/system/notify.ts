@@ -34,7 +34,7 @@ export interface Notifier {
 }
 
 /** What a notifier needs of the process. */
-export interface NotifierOptions {
+interface NotifierOptions {
   /** CLOCK_MONOTONIC, which the manager compares with its own. */
   monotonicUs(): bigint;
   /** A notification failed, or may have failed. */

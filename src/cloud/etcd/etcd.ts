@@ -272,7 +272,7 @@ export function objectsOf(value: unknown): readonly JsonObject[] {
 }
 
 /** Text in base64; '' if it is left out. */
-export function textOf(value: unknown): string {
+function textOf(value: unknown): string {
   return value === undefined ? '' : Buffer.from(String(value), 'base64').toString();
 }
 

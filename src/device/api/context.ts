@@ -2,13 +2,13 @@
  * What the calls of the API share: the functions and settings that the composition root gives them, and who calls. The api
  * knows the other modules only by these functions.
  */
-import type { Socket } from 'node:net';
 import type { MemoryListeners } from '../../base/http/connections.js';
 import type { Exchange } from '../../base/http/exchange.js';
 import type { Patience } from '../../base/http/http.js';
 import type { RefusedTotals } from '../../base/http/problem.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';
+import type { Ends } from '../../base/system/peer.js';
 import type { LinkView, Outcomes, RelayView, SettingsFault, SyncView } from '../../base/views.js';
 import type { Address } from '../../mail/message/address.js';
 import type { EmailDraft } from '../../mail/message/message.js';
@@ -73,7 +73,7 @@ export interface ApiContext extends MemoryListeners {
   /** Null: the daemon follows the latest settings. */
   settingsFault(): SettingsFault | null;
   /** The user at the other end of a TCP connection from this device; null if unknown. */
-  peerUid(ends: Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>): Promise<number | null>;
+  peerUid(ends: Ends): Promise<number | null>;
   /** Memory limit of the process in bytes; undefined means no limit. */
   readonly memoryBytes?: number | undefined;
   /** How many files the process may open for its clients; undefined means no limit. */

@@ -18,7 +18,7 @@ export const FORM_FIELD_BYTES_MAX = 256 * KIB;
 export const FORM_FRAME_BYTES_MAX = 128 * KIB;
 
 /** The settings that limit one form. */
-export interface FormLimits {
+interface FormLimits {
   readonly maxAttachments: number;
   readonly maxMessageBytes: number;
 }

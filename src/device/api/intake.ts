@@ -85,7 +85,7 @@ function given(parts: Readonly<Record<string, unknown>>): readonly object[] {
 }
 
 /** What an Idempotency-Key led to before. */
-export type Before = NonNullable<ReturnType<Store['recall']>>;
+type Before = NonNullable<ReturnType<Store['recall']>>;
 
 /** Gives a repeated body the ids of the first one with its key. Throws invalid if their contents differ. */
 export function replayOf(before: Before, drafts: readonly Draft[], files: readonly PostedFile[]): Posted {

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { type Fault, FieldpostError } from '../../base/errors.js';
 import { checkNotEncoded, receiveBody } from '../../base/http/body.js';
 import type { Exchange } from '../../base/http/exchange.js';
-import { checkPercent } from '../../base/http/query.js';
+import { checkPercent, invalidQuery } from '../../base/http/query.js';
 import { MAIL_RECIPIENTS_MAX } from '../../base/limits.js';
 import { cut, visible } from '../../base/text.js';
 import { type Address, parseAddress, recipientKey } from '../../mail/message/address.js';
@@ -30,7 +30,7 @@ import { tooLargeMessage } from './form-part.js';
 import { checkOctets, marked, NOWHERE, type Posted, replayOf, type Take } from './intake.js';
 
 /** What the door needs. */
-export type MailDoorParts = Pick<
+type MailDoorParts = Pick<
   ApiContext,
   | 'store'
   | 'settings'
@@ -283,8 +283,7 @@ function termsOf({ query, declaredBytes, onlySends }: Exchange, context: ApiCont
   if (!['high', 'normal'].includes(priority)) report('priority', 'must be high or normal');
   const repair = given.get('repair') ?? 'no';
   if (!['yes', 'no'].includes(repair)) report('repair', 'must be yes or no');
-  if (faults.length > 0)
-    throw new FieldpostError('invalid', 'The query is not right; see errors', { faults });
+  if (faults.length > 0) throw invalidQuery(faults);
   return {
     ...{ from, to, readsHeaders, expectedBytes: declaredBytes },
     ...{ isUrgent: priority === 'high', isRepaired: repair === 'yes', onlySends },

@@ -11,7 +11,7 @@ import { post } from './post.js';
 import { getHealth, getState, getStatusPage } from './state.js';
 
 /** One call of the API. */
-export interface Route extends Routed {
+interface Route extends Routed {
   readonly access: Access;
   readonly handle: (exchange: Exchange, context: ApiContext) => void | Promise<void>;
 }

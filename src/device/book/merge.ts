@@ -9,7 +9,7 @@ import { type Entry, FIELDS, isEntry, targetOf, uidOf } from '../../mail/book/de
  * How far a document is believed. `full`: it descends from the known one. `edits`: its edits count, its deletions do
  * not. `none`: nothing counts as deleted in the cloud, and of a field that both sides have, this device's counts.
  */
-export type Belief = 'full' | 'edits' | 'none';
+type Belief = 'full' | 'edits' | 'none';
 
 /** The input of the merge. */
 export interface Sides {

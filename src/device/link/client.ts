@@ -71,7 +71,7 @@ export interface HeartbeatAnswer {
 }
 
 /** `none`: the cloud has never stored a document. `more`: its other members, which the device keeps as they are. */
-export type DestinationsAnswer =
+type DestinationsAnswer =
   | { readonly kind: 'unchanged' }
   | { readonly kind: 'none' }
   | {
@@ -82,7 +82,7 @@ export type DestinationsAnswer =
     };
 
 /** `changed`: somebody else has replaced the document of that ETag. */
-export type PutAnswer = { readonly kind: 'stored'; readonly etag: string } | { readonly kind: 'changed' };
+type PutAnswer = { readonly kind: 'stored'; readonly etag: string } | { readonly kind: 'changed' };
 
 interface ClientOptions {
   readonly send: SendRequest;

@@ -300,7 +300,7 @@ export function step(
 }
 
 /** The cloud may make the interval of heartbeats longer (`askedMs`), within bounds, and never shorter. */
-export function intervalMs({ heartbeatMs }: LinkSettings, askedMs: number): number {
+function intervalMs({ heartbeatMs }: LinkSettings, askedMs: number): number {
   return Math.max(heartbeatMs, Math.min(askedMs, HEARTBEAT_MS_MAX));
 }
 
@@ -319,7 +319,7 @@ export function commonMs({
 }
 
 /** The time over which a fleet spreads its tries: shorter if the settings have short heartbeats or pauses. */
-export function spreadMs({ heartbeatMs, backoffMaxMs }: LinkSettings): number {
+function spreadMs({ heartbeatMs, backoffMaxMs }: LinkSettings): number {
   return Math.min(LINK_SPREAD_MS, heartbeatMs, backoffMaxMs);
 }
 
