@@ -8,8 +8,8 @@ import type { Environment, ListenConfig, ReadText, SettingsSource, StatOf } from
 import type { Clock } from '../base/system/clock.js';
 import type { Disk, DiskFile } from '../base/system/disk.js';
 import type { Output } from '../base/system/process.js';
-import type { TrialFault, TrialStep } from '../base/views.js';
-import type { Address } from '../mail/message/address.js';
+import type { TrialFault } from '../base/views.js';
+import type { RelayTrial } from '../mail/serve.js';
 import type { MailConfig, RelayConfig } from '../mail/settings.js';
 
 /** What runs a process. */
@@ -25,15 +25,6 @@ export interface Machine {
   readonly uptimeMs: number;
   /** Null: not known. */
   readonly uid: number | null;
-}
-
-/** What a trial of a relay is given. */
-export interface Trial {
-  readonly config: MailConfig;
-  /** The recipient of a test mail; null: none is sent. */
-  readonly to: Address | null;
-  /** Called for each step as it happens. */
-  readonly tell: (step: TrialStep) => void;
 }
 
 /** What commands of a device need of its configuration. */
@@ -63,7 +54,7 @@ export interface ProgramContext {
   /** True in fieldpost.service: systemd has read the service's env files for it. */
   readonly isUnit: boolean;
   /** Speaks with a relay as delivery does; gives the fault that it has met, or null. */
-  readonly tryRelay: (relay: RelayConfig, trial: Trial) => Promise<TrialFault | null>;
+  readonly tryRelay: (relay: RelayConfig, trial: RelayTrial) => Promise<TrialFault | null>;
   /** Runs the service of the program until it ends; gives its exit status. */
   readonly serve: (settings: SettingsSource) => Promise<number>;
 }

@@ -164,7 +164,8 @@ function withoutProxies(env: Environment): Environment {
 }
 
 /**
- * The same for a program that must never fail because of a file: without a warning, and without a file that has a fault.
+ * The environment of the service, for a program that must never fail because of a file: without a warning, and without a
+ * file that has a fault.
  */
 export function tolerantEnvironment(context: ProgramContext): Environment {
   try {

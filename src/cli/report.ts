@@ -19,7 +19,7 @@ import {
   type CommandInput,
   textOption,
 } from './command.js';
-import { hasOwnSettings, lenientEnvironment, serviceEnvironment, withEnvFile } from './environment.js';
+import { lenientEnvironment, serviceEnvironment, withEnvFile } from './environment.js';
 import type { ShownMessage } from './queue.js';
 import { HIDDEN, StandIns } from './stand-ins.js';
 import { columns, moment, typeName, utc } from './words.js';
@@ -89,14 +89,15 @@ made.`,
 
 async function reportOf(input: CommandInput, given: CommandContext): Promise<string> {
   const notes: string[] = [];
-  const { env, ofService } = settingsFor(input, given, notes);
-  const context: CommandContext = { ...given, env, ofService };
+  const env = settingsFor(input, given, notes);
+  const context: CommandContext = { ...given, env };
   const parsed = context.settings.parse(env, context.read, context);
   const standIns = standInsFor(parsed, env);
   standIns.learn(privateTexts(parsed, context));
   const call = await reachable(context);
   if ('config' in parsed && parsed.config.from !== null) standIns.learnNames([parsed.config.from.name]);
-  if (typeof call !== 'string') standIns.learnPeople(await namesOf(call, standIns));
+  const messages = typeof call === 'string' ? [] : await latest(call);
+  if (typeof call !== 'string') standIns.learnPeople(await namesOf(call, messages, standIns));
   const hidden = (lines: readonly string[]) => lines.map((line) => standIns.text(line));
   const away = typeof call === 'string' ? hidden([call]) : null;
   const sections: [title: string, lines: readonly string[]][] = [
@@ -104,7 +105,7 @@ async function reportOf(input: CommandInput, given: CommandContext): Promise<str
     ['settings', [...hidden(notes), ...settingLines(parsed, context, standIns)]],
     ['findings of check', hidden(await findingLines(parsed, context))],
     ['state', away ?? (await stateSection(call as Call, standIns))],
-    ['latest attempts without success', away ?? (await messageLines(call as Call, standIns))],
+    ['latest attempts without success', away ?? messageLines(messages, standIns)],
     ['files of the state directory', await storageLines(env, context, standIns)],
     ['journal', await journalLines(context, standIns)],
   ];
@@ -117,20 +118,18 @@ async function reportOf(input: CommandInput, given: CommandContext): Promise<str
 }
 
 /** The settings as any command finds them; a file that cannot be used is a note. */
-function settingsFor(input: CommandInput, context: CommandContext, notes: string[]) {
+function settingsFor(input: CommandInput, context: CommandContext, notes: string[]): Environment {
   const file = textOption(input, 'env-file');
   const stderr = {
     write: (text: string) => void notes.push(text.trim().replace(/^fieldpost: /, '')),
     isTTY: false,
   };
-  const ofService = file === null && !hasOwnSettings(context.env);
   try {
-    const env = file === null ? serviceEnvironment({ ...context, stderr }) : withEnvFile(file, context);
-    return { env, ofService };
+    return file === null ? serviceEnvironment({ ...context, stderr }) : withEnvFile(file, context);
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     notes.push(...error.message.split('\n'));
-    return { env: lenientEnvironment(file, context), ofService };
+    return lenientEnvironment(file, context);
   }
 }
 
@@ -156,7 +155,7 @@ function machineLines({ version, machine, clock }: CommandContext): string[] {
     ['processors', String(cores)],
     ['memory', `${bytesInWords(memoryBytes)}, ${bytesInWords(freeMemoryBytes)} free`],
     ['up', span(uptimeMs)],
-    ['time', `${new Date(clock.wallMs()).toISOString()} (of this device's clock)`],
+    ['time', `${isoOf(clock.wallMs())} (of this device's clock)`],
     ['user', uid === 0 ? 'root' : 'not root'],
   ]);
 }
@@ -335,9 +334,8 @@ async function findingLines(
 }
 
 /** The names in the address book. `standIns` learns who gets messages. */
-async function namesOf(call: Call, standIns: StandIns): Promise<string[]> {
+async function namesOf(call: Call, messages: readonly ShownMessage[], standIns: StandIns): Promise<string[]> {
   const book = await bodyOf<Destination[]>(call, '/api/internal/offline_notification_destinations');
-  const messages = await latest(call);
   standIns.learnRecipients([...(book ?? []), ...messages].map(({ destination }) => destination));
   // A short one is an ordinary word.
   standIns.learn(
@@ -368,8 +366,8 @@ async function stateSection(call: Call, standIns: StandIns): Promise<string[]> {
 }
 
 /** The messages whose last attempt was no success, the latest first: never their subjects. */
-async function messageLines(call: Call, standIns: StandIns): Promise<string[]> {
-  const bad = (await latest(call)).filter(({ status, lastReply }) => lastReply !== null && status !== 'sent');
+function messageLines(messages: readonly ShownMessage[], standIns: StandIns): string[] {
+  const bad = messages.filter(({ status, lastReply }) => lastReply !== null && status !== 'sent');
   const shown = bad.slice(0, ATTEMPTS_SHOWN);
   const rows = shown.map(({ id, type, status, acceptedAt, attempts, destination, lastReply }) => [
     id,

@@ -45,7 +45,6 @@ export function sendmailAs(name: keyof typeof NAMES): Command {
     help: HELP,
     options: {},
     readsArguments: true,
-    takesWords: true,
     asksService: false,
     readsEnvFile: true,
     async run({ words }, context) {

@@ -2,6 +2,7 @@
  * Takes out of a text what a report must not show: secrets, and who writes to whom. An address, a host, a phone number
  * becomes a stand-in such as `address1`, the same one wherever it stands in the report.
  */
+import { unbracket } from '../base/config/values.js';
 
 /** In place of a text without a stand-in. */
 export const HIDDEN = '(hidden)';
@@ -56,16 +57,6 @@ export class StandIns {
     this.#learn([...texts].filter((text) => text !== this.#id).map((text) => [text, HIDDEN]));
   }
 
-  /** From now on these destinations are replaced with their stand-ins wherever they stand. */
-  learnRecipients(destinations: Iterable<string>): void {
-    this.#learn([...destinations].map((destination) => [destination, this.recipient(destination)]));
-  }
-
-  #learn(found: readonly (readonly [text: string, instead: string])[]): void {
-    const all = new Map([...this.#private, ...found.filter(([{ length }]) => length >= PRIVATE_CHARS_MIN)]);
-    this.#private = [...all].sort(([a], [b]) => b.length - a.length);
-  }
-
   /** The same for names of several words. An ordinary word may be a part of one: alone it stays. */
   learnNames(names: Iterable<string>): void {
     this.learn([...names].filter((name) => wordsIn(name).length > 1));
@@ -76,6 +67,16 @@ export class StandIns {
     this.learnNames(names);
     for (const word of names.flatMap(wordsIn))
       if (word.length >= PRIVATE_CHARS_MIN && !isReplyWord(word)) this.#names.add(word);
+  }
+
+  /** From now on these destinations are replaced with their stand-ins wherever they stand. */
+  learnRecipients(destinations: Iterable<string>): void {
+    this.#learn([...destinations].map((destination) => [destination, this.recipient(destination)]));
+  }
+
+  #learn(found: readonly (readonly [text: string, instead: string])[]): void {
+    const all = new Map([...this.#private, ...found.filter(([{ length }]) => length >= PRIVATE_CHARS_MIN)]);
+    this.#private = [...all].sort(([a], [b]) => b.length - a.length);
   }
 
   /** The stand-in of a message's destination. */
@@ -155,7 +156,7 @@ export class StandIns {
   #urlRest(rest: string): string {
     const [, login = '', place = '', path = ''] = /^(.*@)?([^/?#@]*)(.*)$/.exec(rest) ?? [];
     const [, host = '', port = ''] = /^(\[.*\]|[^:]*)(.*)$/s.exec(place) ?? [];
-    const bare = host.replace(/^\[(.*)\]$/, '$1');
+    const bare = unbracket(host);
     const shownHost = this.#kept.has(lower(bare)) || bare === '' ? host : this.#standIn('host', lower(bare));
     const isPlain = path === '' || path === '/' || path === '?tls=never';
     return `${login === '' ? '' : `${HIDDEN}@`}${shownHost}${port}${isPlain ? path : `/${HIDDEN}`}`;

@@ -18,7 +18,7 @@ import {
 } from '../../base/limits.js';
 import { cut, hasControl, hasLoneSurrogate, oneSpaced, visible } from '../../base/text.js';
 import { type Address, recipientKey } from './address.js';
-import { type FaultReport, isEmpty, isGiven, isSet, mailWordFault, textOf } from './fields.js';
+import { type FaultReport, isEmpty, isGiven, isSet, mailWordFault, TEXT_FIELDS, textOf } from './fields.js';
 import { type Mailbox, type MailboxList, parseMailbox, parseMailboxes } from './mailbox.js';
 import {
   type Draft,
@@ -36,16 +36,14 @@ import {
 export const APP_DATA_BYTES_MAX = 4 * KIB;
 
 const COMMON_FIELDS = ['type', 'destination', 'priority', 'expires_in_s'];
-const HEAD_FIELDS = ['to', 'cc', 'bcc', 'from', 'reply_to', 'headers'];
-const EMAIL_FIELDS = [...COMMON_FIELDS, 'subject', 'plain', 'html', ...HEAD_FIELDS];
 const SHORT_FIELDS = [...COMMON_FIELDS, 'message'];
 const KNOWN_FIELDS: Readonly<Record<MessageType, ReadonlySet<string>>> = {
-  1: new Set(EMAIL_FIELDS),
+  1: new Set(TEXT_FIELDS),
   2: new Set(SHORT_FIELDS),
   3: new Set(SHORT_FIELDS),
   4: new Set([...SHORT_FIELDS, 'title', 'auto_open', 'app_data']),
 };
-const TYPE_NAMES: Readonly<Record<MessageType, string>> = { 1: 'email', 2: 'SMS', 3: 'phone', 4: 'push' };
+const SHORT_NAMES = { 2: 'SMS', 3: 'phone', 4: 'push' } as const;
 
 /** The settings that limit what is accepted. */
 export interface DraftLimits extends Pick<HeadTerms, 'mayBeFrom' | 'homeOf'> {
@@ -87,7 +85,7 @@ export function parseDrafts(body: unknown, limits: DraftLimits): Draft[] {
       if (limits.cloud !== null) continue;
       undeliverable.push({
         pointer: `/${index}/type`,
-        detail: `${TYPE_NAMES[type]} messages go through a cloud, and none is configured (FIELDPOST_CLOUD)`,
+        detail: `${SHORT_NAMES[type]} messages go through a cloud, and none is configured (FIELDPOST_CLOUD)`,
       });
     }
   }

@@ -30,15 +30,14 @@ const PIECE_CHARS_MAX = 80;
 /** The mailbox that `text` is: `john@x`, `<john@x>` or `John <john@x>`. Null if it is not exactly one. */
 export function parseMailbox(text: string): Mailbox | null {
   if (hasControl(text)) return null;
-  const tokens = tokensOf(text);
-  const list = new ListReader(text, null).read(tokens);
+  const list = new ListReader(text, null).read();
   const isOne = list.fault === null && list.mailboxes.length === 1 && !list.isList;
   return isOne ? (list.mailboxes[0] as Mailbox) : null;
 }
 
 /** The mailboxes of an address list: the value of a header such as To, folded or not. */
 export function parseMailboxes(value: string, qualify: Qualify | null = null): MailboxList {
-  const { mailboxes, fault } = new ListReader(value, qualify).read(tokensOf(value));
+  const { mailboxes, fault } = new ListReader(value, qualify).read();
   return { mailboxes, fault };
 }
 
@@ -69,8 +68,8 @@ class ListReader {
   }
 
   /** `isList`: there is a comma or a group. */
-  read(tokens: readonly ListToken[]): MailboxList & { readonly isList: boolean } {
-    for (const token of tokens) {
+  read(): MailboxList & { readonly isList: boolean } {
+    for (const token of tokensOf(this.#text)) {
       if (this.#inAngle) this.#takeInAngle(token);
       else this.#take(token);
     }

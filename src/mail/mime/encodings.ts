@@ -56,8 +56,8 @@ function inLines(base64: string): Buffer {
   for (let at = 0; from < lines.length; from += LINE_OCTETS_MAX) {
     lines.copyWithin(at, from, from + LINE_OCTETS_MAX);
     at += Math.min(LINE_OCTETS_MAX, lines.length - from);
-    lines[at++] = 0x0d;
-    lines[at++] = 0x0a;
+    lines[at++] = CR;
+    lines[at++] = LF;
   }
   return lines;
 }

@@ -1,6 +1,7 @@
 /**
- * Renders an email for the wire (RFC 5322, RFC 2045): the same bytes at every attempt. All lines end in CRLF, none begins
- * with a dot, and only addresses may hold more than ASCII (RFC 6532).
+ * Renders an email for the wire (RFC 5322, RFC 2045): the same bytes at every attempt. All lines of a letter of ours end in
+ * CRLF, none begins with a dot, and only addresses may hold more than ASCII (RFC 6532). A ready-made mail goes as it came,
+ * behind the headers that it lacks.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../../base/errors.js';
@@ -162,7 +163,10 @@ interface Stamps extends Pick<Letter, 'messageId' | 'dateMs'> {
   readonly from: Address;
 }
 
-/** A ready-made mail for the wire: the headers that it lacks, and its octets as they came. Its stream throws storage-damaged if the file does not have its declared size. */
+/**
+ * A ready-made mail for the wire: the headers that it lacks, and its octets as they came. Its stream throws storage-damaged
+ * if the file does not have its declared size.
+ */
 export function renderReadyMade(content: ReadyMadeContent, stamps: Stamps, file: LetterFile): Rendered {
   const first = Buffer.from(missingHeaders(content, stamps));
   return {

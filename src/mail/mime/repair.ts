@@ -8,7 +8,7 @@ import { type Address, domainOf } from '../message/address.js';
 import { type Mailbox, parseMailboxes } from '../message/mailbox.js';
 import { encodeQuotedPrintable } from './encodings.js';
 import { mailboxesHeader, READY_MADE_LINE_OCTETS_MAX } from './headers.js';
-import { type HeaderSection, octetsOf, unfolded } from './ready-made-head.js';
+import { type HeaderSection, octetsOf, SECTION_END, unfolded } from './ready-made-head.js';
 
 /** What the device says of itself. */
 export interface Repair {
@@ -179,7 +179,7 @@ export class MailEncoder {
     }
     section.rewrite((field) => (field.name === 'content-transfer-encoding' ? '' : foldedField(field)));
     section.add('Content-Transfer-Encoding: quoted-printable\r\n');
-    return Buffer.from(`${section.text}\r\n`, 'latin1');
+    return Buffer.from(section.text + SECTION_END, 'latin1');
   }
 
   /** The next octets of the mail; gives what is encoded of it so far. */

@@ -188,8 +188,7 @@ export class SmtpSession {
   /** Nobody needs the client's name, and devices leave it out. */
   #hello(verb: 'EHLO' | 'HELO'): string {
     const { name, limitBytes, secrets } = this.#parts;
-    if (this.#mode === 'connected') this.#become('greeted');
-    this.#envelope.reset();
+    this.#become(this.#mode === 'connected' ? 'greeted' : this.#mode);
     if (verb === 'HELO') return `250 ${name()}`;
     const lines = [name(), `SIZE ${limitBytes()}`, ...EXTENSIONS];
     if (this.#hasTls && !this.wire.isSecure) lines.push('STARTTLS');
