@@ -176,13 +176,12 @@ export class Checkpoints {
     const isEnough = (movedBytes: number) => heldBytes - movedBytes > Math.max(floor, movedBytes);
     // Usually not even without the events: then no message is looked at.
     if (!isEnough(contentBytes)) return;
-    const count = messages.withContentIn(new Set(old)).length;
-    if (isEnough(contentBytes + count * MOVED_EVENT_BYTES)) await this.#moveContents(old);
+    const moving = messages.withContentIn(new Set(old));
+    if (isEnough(contentBytes + moving.length * MOVED_EVENT_BYTES)) await this.#moveContents(moving);
   }
 
-  /** Moves all content in these segments that can be read. Rejects like Journal.append. */
-  async #moveContents(segments: readonly number[]): Promise<void> {
-    const moving = this.#options.state.messages.withContentIn(new Set(segments));
+  /** Takes all ids off the list, and moves the content that can be read. Rejects like Journal.append. */
+  async #moveContents(moving: string[]): Promise<void> {
     while (moving.length > 0) await this.#moveSome(moving);
   }
 
@@ -241,7 +240,7 @@ export class Checkpoints {
 
   /** Gives how many segments stay, because content in them cannot be read. */
   async #purgeJournal(): Promise<number> {
-    const { journal, segments, write } = this.#options;
+    const { state, journal, segments, write } = this.#options;
     // A new segment syncs the outcomes first, so that the next start does not need the content of final messages.
     await journal.beginAnew(() => segments.purgeAhead());
     const from = journal.position.segment;
@@ -252,7 +251,7 @@ export class Checkpoints {
       do {
         this.#mustGoOn();
         const group = old.splice(0, PURGED_AT_ONCE);
-        const failure = await this.#moveContents(group).then(
+        const failure = await this.#moveContents(state.messages.withContentIn(new Set(group))).then(
           () => null,
           (error: unknown) => error,
         );

@@ -7,10 +7,10 @@ import { FieldpostError } from '../../base/errors.js';
 import { KIB } from '../../base/limits.js';
 import { bytesInWords, counted } from '../../base/text.js';
 import type { QueueRoom } from '../../base/views.js';
-import { type Message, NO_ATTACHMENTS } from '../message/message.js';
+import type { Message } from '../message/message.js';
 import { FreeSpace, type FreeSpaceOptions } from './free-space.js';
 import { countWaiting, Freed, messagesOf, type State } from './state.js';
-import { messageWeight, neededMemoryBytes } from './weight.js';
+import { neededMemoryBytes, plainWeight } from './weight.js';
 
 /** Roughly what a message takes in journal and snapshots besides its content. */
 const MESSAGE_RECORD_BYTES = 512;
@@ -96,7 +96,7 @@ function givable({ state }: Stored, isOf: (message: Message) => boolean = () => 
 }
 
 /** The memory of a message without attachments. */
-export const PLAIN_WEIGHT = messageWeight({ destination: '', subject: '', attachments: NO_ATTACHMENTS });
+export const PLAIN_WEIGHT = plainWeight('', '');
 
 export const NOTHING: Amounts = { count: 0, bytes: 0, memoryBytes: 0 };
 /** What a message of 1 KiB needs. */

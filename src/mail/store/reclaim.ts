@@ -117,7 +117,7 @@ export class Reclaimer {
       return ask();
     } catch (error) {
       if (this.#options.ledger.isMostlyDone) void this.#options.ledger.checkpoint();
-      if (this.#options.quota.space.shortage) void this.compact();
+      if (this.#options.quota.space.shortage) void this.#compact();
       throw error;
     }
   }
@@ -126,7 +126,7 @@ export class Reclaimer {
    * Makes checkpoints until no more room is gained, at most every 30 s. A few small messages may hold many segments. One
    * checkpoint is not enough, because the older snapshot still needs segments for its replay.
    */
-  async compact(): Promise<void> {
+  async #compact(): Promise<void> {
     const nowMs = this.#options.clock.bootMs();
     if (!this.#options.ledger.isMostlyDone || nowMs - this.#compactedMs < TIDY_EVERY_MS) return;
     this.#compactedMs = nowMs;

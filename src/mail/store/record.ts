@@ -9,7 +9,7 @@
  *
  *     {"contents":[…],"synced":n,"events":[…]}
  *
- * The payload may end with spaces (tail.ts). The first record of a segment, its head, also has
+ * The payload may end with spaces (journal.ts). The first record of a segment, its head, also has
  * `"format":{"major":n,"minor":n}` (1.0 if it is missing) and `"store":"…","follows":{"segment":n,"upTo":n}`. The head
  * repeats the events of records behind `upTo`, because these may have been promised. So a promised record is valid in the
  * new segment before it becomes void in the old one.

@@ -23,7 +23,7 @@ import {
   type Stretch,
   scan,
 } from './recovery.js';
-import type { Pieces, Segments } from './segments.js';
+import { fileOf, type Pieces, type Segments } from './segments.js';
 import type { FoundSnapshots } from './snapshot.js';
 import { accept, apply, type State } from './state.js';
 
@@ -289,11 +289,6 @@ function newestOf(formats: FoundHistory['formats']): string | null {
   const newer = formats.filter((format) => format !== undefined && isNewer(format)) as Format[];
   const newest = newer.sort((a, b) => b.minor - a.minor)[0];
   return newest ? formatText(newest) : null;
-}
-
-/** The name of a segment's file. */
-export function fileOf(segment: number): string {
-  return `${String(segment).padStart(8, '0')}.log`;
 }
 
 function isPartOf({ from, upTo }: Stretch, offset: number, end: number): boolean {

@@ -132,7 +132,7 @@ export class Segments {
   }
 
   path(segment: number): string {
-    return join(this.#directory, `${String(segment).padStart(8, '0')}.log`);
+    return join(this.#directory, fileOf(segment));
   }
 
   /** A segment with room for `neededBytes` and the reserve for outcomes. The caller closes its file. */
@@ -177,7 +177,7 @@ export class Segments {
     const waiting = this.#free.size + (this.#next ? 1 : 0);
     if (waiting < FREE_MAX && this.sizeOf(segment) === SEGMENT_BYTES && this.#fits(0))
       this.#free.add(segment);
-    else await this.remove(segment);
+    else await this.#remove(segment);
   }
 
   /** Overwrites a segment that nothing needs any more, and frees it. Damage without a copy stays. */
@@ -219,7 +219,7 @@ export class Segments {
     }
   }
 
-  async remove(segment: number): Promise<void> {
+  async #remove(segment: number): Promise<void> {
     await this.#reader.leave(segment);
     await this.#disk.remove(this.path(segment));
     this.#sizes.delete(segment);
@@ -229,13 +229,13 @@ export class Segments {
   /** Removes a segment that holds no promised record. A failure is retried before the next segment is filled. */
   async abandon(segment: number): Promise<void> {
     this.#vain.add(segment);
-    await this.remove(segment).catch(() => undefined);
+    await this.#remove(segment).catch(() => undefined);
   }
 
   /** Throws if too many cannot be removed, because each further failure would leave one more. */
   async #removeVain(): Promise<void> {
     for (const segment of this.#vain) {
-      await this.remove(segment).catch((error) => {
+      await this.#remove(segment).catch((error) => {
         if (this.#vain.size >= VAIN_MAX) throw error;
       });
     }
@@ -449,4 +449,9 @@ async function closeUnused(reader: Reader): Promise<void> {
   if (reader.users > 0) return;
   const file = await reader.file.catch(() => null);
   await file?.close().catch(() => undefined);
+}
+
+/** The name of a segment's file. */
+export function fileOf(segment: number): string {
+  return `${String(segment).padStart(8, '0')}.log`;
 }

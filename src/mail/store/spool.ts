@@ -15,7 +15,7 @@ import type { RandomBytes } from './ids.js';
 import type { Quarantine } from './quarantine.js';
 import type { Reservation } from './quota.js';
 import { FILE_NAME as NAME } from './shapes.js';
-import { fileBytes } from './state.js';
+import { blocksOf, fileBytes } from './state.js';
 
 /** One read of an attachment that is being sent. */
 export const SPOOL_READ_BYTES = 64 * KIB;
@@ -266,7 +266,7 @@ export class SpoolUpload {
     const { spool, reserved, reclaimer } = this.#options;
     this.#mustGoOn();
     // Only a file's last piece is no multiple of a block.
-    const blockBytes = Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
+    const blockBytes = blocksOf(bytes);
     await reclaimer.grow(reserved, blockBytes);
     await reclaimer.keepWithin();
     // In one step, so that no other upload gets these bytes.

@@ -414,7 +414,12 @@ function countOnlySentBytes({ weights }: State, { extras }: Message, bytes: numb
 
 /** What a file takes on the disk: its blocks, and one for its inode and name. */
 export function fileBytes(size: number): number {
-  return (Math.ceil(size / BLOCK_BYTES) + 1) * BLOCK_BYTES;
+  return blocksOf(size) + BLOCK_BYTES;
+}
+
+/** The octets of the blocks that so many octets take. */
+export function blocksOf(bytes: number): number {
+  return Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
 }
 
 function isShared({ extras }: Message): boolean {

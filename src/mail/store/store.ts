@@ -4,7 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { assert, FieldpostError, wordsOf } from '../../base/errors.js';
-import { BLOCK_BYTES, DAY_MS, HOUR_MS, KIB, OUTCOME_RESERVE_BYTES } from '../../base/limits.js';
+import { DAY_MS, HOUR_MS, KIB, OUTCOME_RESERVE_BYTES } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import type { Boots } from '../../base/stamp.js';
 import {
@@ -35,7 +35,7 @@ import { ANYBODY, type Asker, type BudgetLimits, PLAIN_WEIGHT, Quota, type Reser
 import type { Reachability } from './reachability.js';
 import { Reclaimer } from './reclaim.js';
 import { SpoolUpload, type Upload } from './spool.js';
-import { countWaiting, messagesOf, restingStatus, type State } from './state.js';
+import { blocksOf, countWaiting, messagesOf, restingStatus, type State } from './state.js';
 import { keptReply } from './weight.js';
 
 /** The longest outcome: a reply of REPLY_CHARS_MAX in its record. */
@@ -193,7 +193,7 @@ export class Store {
     for (const upload of this.#uploads) memoryBytes += upload.memoryBytes;
     const fits = memoryBytes <= this.#state.bounds.memoryBytesMax * SPOOL_WRITE_SHARE;
     const bytes = fits ? wholeBytes : Math.min(wholeBytes, SPOOL_WRITE_BYTES_MIN);
-    return Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
+    return blocksOf(bytes);
   }
 
   /**

@@ -25,7 +25,7 @@ const SETTINGS = [
 ] as const;
 
 /** The settings that choose the source, and that it follows. */
-export type TokenSettings = Pick<MailConfig, (typeof SETTINGS)[number]>;
+type TokenSettings = Pick<MailConfig, (typeof SETTINGS)[number]>;
 
 /** One source of tokens. */
 export interface TokenSource {

@@ -155,7 +155,7 @@ export interface TokenRequest {
 }
 
 /** What the endpoint gave. */
-export interface Grant {
+interface Grant {
   readonly token: string;
   /** How long the token is good. */
   readonly lifeMs: number;

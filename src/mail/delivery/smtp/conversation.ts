@@ -137,7 +137,7 @@ export class Conversation {
   begin(phases: Phase[], deadlineMs = this.#timeoutMs, source: Readable | null = null): Promise<Group> {
     // The relay sent text without being asked. After STARTTLS such text would be taken for text under TLS.
     if (!this.isBusy && (this.#isMidLine || this.#lines.length > 0))
-      this.end(this.trouble(phases[0] ?? 'mail', 'garbage', 'sent more replies than there were commands'));
+      this.end(troubleIn(phases[0] ?? 'mail', 'garbage', 'sent more replies than there were commands'));
     return new Promise((resolve, reject) => {
       if (this.#doubt !== null) {
         reject(new SessionError(this.#doubt));
@@ -204,7 +204,7 @@ export class Conversation {
     if (this.#partial.length < REPLY_CHARS_MAX) this.#partial += chunk.slice(0, REPLY_CHARS_MAX);
     this.#pendingChars += chunk.length;
     if (this.#pendingChars > REPLY_BYTES_MAX)
-      this.end(this.trouble(this.#phase, 'garbage', 'its reply has no end'));
+      this.end(troubleIn(this.#phase, 'garbage', 'its reply has no end'));
   }
 
   /** From now on these are taken out of all that the relay says: it may repeat a login in any later reply. */
@@ -225,7 +225,7 @@ export class Conversation {
     this.#pendingChars = 0;
     if (reply === null) {
       const shown = oneLine(withoutSecrets(line, this.#secrets));
-      this.end(this.trouble(this.#phase, 'garbage', `said "${shown}", which is no SMTP reply`));
+      this.end(troubleIn(this.#phase, 'garbage', `said "${shown}", which is no SMTP reply`));
       return;
     }
     const lines = this.#secrets.length === 0 ? said : linesWithoutSecrets(said, this.#secrets);
@@ -237,7 +237,7 @@ export class Conversation {
     const phase = this.#phase;
     const isRefusal = reply.code >= 400;
     if (!isRefusal && (group === undefined || !isExpected(phase, reply.code))) {
-      this.end(this.trouble(phase, 'garbage', `said "${reply.text}" unexpectedly`));
+      this.end(troubleIn(phase, 'garbage', `said "${reply.text}" unexpectedly`));
       return;
     }
     if (group !== undefined) {
@@ -259,20 +259,16 @@ export class Conversation {
     this.end(socketEnding(this.#phase, thrown, this.#clock.wallMs()));
   }
 
-  trouble(phase: Phase, kind: Trouble['kind'], words: string): Ending {
-    return { phase, trouble: { kind, words } };
-  }
-
   /** Ends the conversation over trouble that only the caller could see. Throws SessionError. */
   fail(phase: Phase, kind: Trouble['kind'], words: string): never {
-    const ending = this.trouble(phase, kind, words);
+    const ending = troubleIn(phase, kind, words);
     this.end(ending);
     throw new SessionError(ending);
   }
 
   /** Ends it from our side, whatever is under way. Resolves when the connection is closed. */
   hangUp(): Promise<unknown> {
-    return this.end(this.trouble(this.#phase, 'lost', 'the session was closed'));
+    return this.end(troubleIn(this.#phase, 'lost', 'the session was closed'));
   }
 
   /** The reply that has begun, if it accepts. */
@@ -371,4 +367,8 @@ export class Pipelining {
     // A relay that delays each reply delays EHLO too, so its round trip says nothing.
     if (this.#stalled === STALLED_WRITES_MAX || this.#shortestMs >= TRICKLE_MS) this.#pays = false;
   }
+}
+
+function troubleIn(phase: Phase, kind: Trouble['kind'], words: string): Ending {
+  return { phase, trouble: { kind, words } };
 }

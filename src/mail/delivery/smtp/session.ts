@@ -15,6 +15,7 @@ import { isIP, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { SMTPClient } from 'smtp-client';
+import { unbracket } from '../../../base/config/values.js';
 import { assert, wordsOf } from '../../../base/errors.js';
 import { KIB, MINUTE_MS, SECOND_MS } from '../../../base/limits.js';
 import type { Clock } from '../../../base/system/clock.js';
@@ -107,7 +108,7 @@ class RelaySession implements Session {
 
   constructor(options: SessionOptions) {
     const { relay, ca } = options;
-    const host = bareHost(relay);
+    const host = unbracket(relay.host);
     this.#options = options;
     this.#client = new Channel({
       // The certificate must have the relay's name, for each of its addresses.
@@ -160,7 +161,7 @@ class RelaySession implements Session {
 
   async open(): Promise<void> {
     const { relay } = this.#options;
-    const greeted = this.#talk.begin([isIP(bareHost(relay)) === 0 ? 'resolve' : 'connect']);
+    const greeted = this.#talk.begin([isIP(unbracket(relay.host)) === 0 ? 'resolve' : 'connect']);
     this.#connect().catch((error) => this.#talk.lost(error));
     this.#talk.demand(await greeted.catch((error) => withHint(error, relay)));
     await this.#hello();
@@ -180,7 +181,7 @@ class RelaySession implements Session {
 
   async #connect(): Promise<void> {
     const { relay, connect, watch } = this.#options;
-    const host = bareHost(relay);
+    const host = unbracket(relay.host);
     const socket = await connect({
       host,
       port: relay.port,
@@ -225,7 +226,7 @@ class RelaySession implements Session {
 
   #authenticate(user: string): Promise<void> {
     const { relay, password, token = null } = this.#options;
-    const login = { user, password: password ?? '', token, host: bareHost(relay), port: relay.port };
+    const login = { user, password: password ?? '', token, host: unbracket(relay.host), port: relay.port };
     return authenticate(this.#talk, login, this.#extensions.auth);
   }
 
@@ -340,11 +341,6 @@ function withHint(error: unknown, { tls }: RelayConfig): never {
   if (phase !== 'greeting' || tls === 'implicit') throw error;
   const words = `${trouble.words}; if this port wants TLS from the first byte, as 465 does, use smtps://`;
   throw new SessionError({ phase, trouble: { ...trouble, words } });
-}
-
-/** The host without the brackets of an IPv6 address, as sockets need it. */
-function bareHost(relay: RelayConfig): string {
-  return relay.host.replace(/^\[(.*)\]$/, '$1');
 }
 
 function phasesOf(commands: readonly SmtpCommand[]): SmtpCommand[0][] {

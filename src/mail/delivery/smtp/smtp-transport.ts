@@ -70,11 +70,11 @@ export class SmtpTransport implements Transport<Mail> {
     this.#options = options;
     this.#startedMs = clock.bootMs();
     const relays = new Map<Peer, RelayConfig>();
-    for (const config of options.config.relays) {
-      const relay = `${config.host}:${config.port}`;
+    for (const relay of config.relays) {
+      const name = `${relay.host}:${relay.port}`;
       const onChange: PeerOptions['onChange'] = (state, why) =>
-        log[state === 'ok' ? 'info' : 'warn'](`relay ${state}`, { relay, ...why });
-      relays.set(new Peer(relay, { ...options, onChange }), config);
+        log[state === 'ok' ? 'info' : 'warn'](`relay ${state}`, { relay: name, ...why });
+      relays.set(new Peer(name, { ...options, onChange }), relay);
     }
     this.peers = [...relays.keys()];
     const unanswered = new Map<Peer, number>();
