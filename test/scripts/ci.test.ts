@@ -40,7 +40,7 @@ function start(t: Test, name: string, replaced: Readonly<Record<string, string>>
 
 t.test('the last line counts all suites', { skip }, async (t) => {
   for (const [name, suites] of [
-    ['run', 9],
+    ['run', 10],
     ['long', 4],
   ] as const) {
     const { status, lines, words } = await start(t, name).told;
@@ -56,7 +56,7 @@ t.test('failures are repeated at the end, also that of a suite without a count',
     'arm-smoke': `[[ \${1:-} ]] || { echo 'its words'; echo '1 passed, 3 failed'; exit 1; }`,
     'node-smoke': `[[ \${1:-} ]] || exit 7`,
   }).told;
-  t.equal(lines.at(-1), '15 passed, 4 failed', words);
+  t.equal(lines.at(-1), '17 passed, 4 failed', words);
   t.equal(status, 1);
   const end = lines.slice(lines.findLastIndex((line) => line.startsWith('smoke ')) + 1);
   for (const line of [
@@ -70,7 +70,7 @@ t.test('failures are repeated at the end, also that of a suite without a count',
 t.test('what cannot be fetched is told and counts, and the rest goes on', { skip }, async (t) => {
   const { status, lines, words } = await start(t, 'run', { peers: "echo 'no network'; exit 100" }).told;
   // Without the suites of the peers and of systemd.
-  t.equal(lines.at(-1), '14 passed, 1 failed', words);
+  t.equal(lines.at(-1), '16 passed, 1 failed', words);
   t.equal(status, 1);
   t.match(words, /^peers {3}\| skipped: peers is not there$/m);
   const end = lines.slice(-3);
