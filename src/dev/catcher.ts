@@ -8,7 +8,6 @@ import { FieldpostError, wordsOf } from '../base/errors.js';
 import { MIB, SECOND_MS } from '../base/limits.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
-import { parseAddress } from '../mail/message/address.js';
 import type { MailIntake } from '../mail/message/message.js';
 import { createSmtpServer } from '../mail/smtp-server/smtp-server.js';
 import { listen } from './listen.js';
@@ -17,7 +16,6 @@ const MAIL_BYTES_MAX = 64 * MIB;
 /** A mail is kept in no time: nobody waits longer for a stop. */
 const STOP_MS = SECOND_MS;
 /** Where mail for a user of this device goes. */
-const LOCAL = parseAddress('postmaster@localhost');
 
 /** A mail as it was received. */
 export interface CaughtMail {
@@ -64,9 +62,8 @@ export async function openCatcher({ clock, log, onMail, limitBytes = MAIL_BYTES_
     },
     name: () => 'localhost',
     limitBytes: () => limitBytes,
-    localAddress: () => LOCAL,
     // It catches whatever comes.
-    isOfThisDevice: () => false,
+    homesOf: (address) => [address],
     tokens: [],
     tls: null,
     clock,

@@ -4,7 +4,7 @@
  */
 import { addressOf, needsToken } from '../base/config/endpoints.js';
 import type { Environment, ListenConfig } from '../base/config/types.js';
-import { type ErrorCode, FieldpostError } from '../base/errors.js';
+import { FieldpostError } from '../base/errors.js';
 import type { Http } from '../base/http/http.js';
 import { RefusedTotals } from '../base/http/problem.js';
 import { STOP_REQUESTS_MS } from '../base/limits.js';
@@ -24,7 +24,7 @@ import { Delivery } from '../mail/delivery/delivery.js';
 import { inOrder, namesOf, type Reloaded, type System, storeOptions, tokenSources } from '../mail/engine.js';
 import type { Address } from '../mail/message/address.js';
 import type { BeginMail } from '../mail/message/message.js';
-import { heloNameOf, isOfThisDevice, mayBeFrom } from '../mail/names.js';
+import { heloNameOf, homesOf as homesIn, isOfThisDevice, mayBeFrom } from '../mail/names.js';
 import { openStore, type Store } from '../mail/store/store.js';
 import { createApi } from './api/server.js';
 import { AddressBook } from './book/address-book.js';
@@ -62,6 +62,8 @@ interface Parts {
   readonly api: Http;
   /** The door for ready-made mails. */
   readonly beginMail: BeginMail;
+  /** Where mail to an address goes: that to a user of this device goes to its readers. */
+  readonly homesOf: (address: Address) => readonly Address[];
   readonly refused: RefusedTotals;
   /** Retries relays and cloud at once: the network has changed, or a person wants it. */
   wake(): void;
@@ -101,6 +103,7 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
     mailLimitBytes: () => delivery.rendering.limitBytes,
     mayBeFrom: (address: Address) => mayBeFrom(address, live, system.hostname),
     isOfThisDevice: (address: Address) => isOfThisDevice(address, live, namesOf(system)),
+    homesOf: (address: Address) => homesIn(address, live, namesOf(system), () => book.addresses),
     hostname: system.hostname,
     log,
     nudge: (lifeMs?: number) => delivery.nudge(lifeMs),
@@ -135,20 +138,15 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
   // Loaded with the first mail over SMTP.
   const beginMail: BeginMail = async (terms) =>
     (await import('./api/mail-door.js')).createMailDoor(mailParts)(terms);
-  return { live, system, store, cloud, delivery, api, beginMail, refused, wake };
+  const { homesOf } = mailParts;
+  return { live, system, store, cloud, delivery, api, beginMail, homesOf, refused, wake };
 }
 
 async function start(parts: Parts): Promise<Daemon> {
   const { live, system, store, cloud, delivery, api, wake } = parts;
   const { log, version } = system;
   let isApiOpen = false;
-  const smtp = await openSmtp(
-    live,
-    system,
-    parts.beginMail,
-    (code) => parts.refused.count(code),
-    () => isApiOpen,
-  );
+  const smtp = await openSmtp(parts, () => isApiOpen);
   let listeners: Listeners;
   try {
     listeners = await openApi(parts, () => (isApiOpen = true));
@@ -261,15 +259,15 @@ export interface SmtpSide extends Listeners {
   stop(withinMs: number): Promise<void>;
 }
 
+/** What the SMTP server is made of. */
+type SmtpParts = Pick<Parts, 'live' | 'system' | 'beginMail' | 'homesOf' | 'refused'>;
+
 /**
  * Opens the listeners of FIELDPOST_SMTP_LISTEN and of fieldpost-smtp.socket; null without any. Rejects as those do.
  * `isApiOpen`: anybody on this device may do everything over the local API.
  */
 export async function openSmtp(
-  live: DeviceConfig,
-  system: System,
-  begin: BeginMail,
-  refused: (code: ErrorCode) => void,
+  { live, system, beginMail, homesOf, refused }: SmtpParts,
   isApiOpen: () => boolean,
 ): Promise<SmtpSide | null> {
   const handed = system.handed?.filter(({ use }) => use === 'smtp') ?? [];
@@ -278,12 +276,11 @@ export async function openSmtp(
   const { clock, log, streamed, hostname } = system;
   const { apiToken, sendToken } = live;
   const server = createSmtpServer({
-    begin,
-    refused,
+    begin: beginMail,
+    refused: (code) => refused.count(code),
     name: () => heloNameOf(live, hostname()),
     limitBytes: () => live.maxMessageBytes,
-    localAddress: () => live.localMail,
-    isOfThisDevice: (address) => isOfThisDevice(address, live, namesOf(system)),
+    homesOf,
     // Whoever may send over HTTP may send here, by the same rule.
     tokens: [apiToken, sendToken].filter((token) => token !== null),
     sendTokens: sendToken === null || sendToken === apiToken ? [] : [sendToken],

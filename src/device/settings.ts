@@ -29,7 +29,8 @@ import {
   size,
 } from '../base/config/values.js';
 import { JOURNAL_BYTES_MIN } from '../base/limits.js';
-import { parseAddress, recipientKey } from '../mail/message/address.js';
+import { type Address, isUserName, parseAddress, recipientKey } from '../mail/message/address.js';
+import { type LocalMail, PEOPLE } from '../mail/names.js';
 import {
   completeMail,
   DELIVERY_SETTINGS,
@@ -40,10 +41,23 @@ import {
 } from '../mail/settings.js';
 import { checkMail, effectiveMail } from '../mail/settings-rules.js';
 
-const address = shown(
-  'one email address such as gateway@example.com',
-  (text) => parseAddress(text) ?? refuse('not an email address'),
-);
+/** One reader for all, or `USER=READER` with commas between them. */
+const localMail: Kind<LocalMail> = {
+  allowed: 'one email address, or users with their readers such as root=a@example.com,*=people',
+  parse: (text) => {
+    const readers = new Map<string, Address | typeof PEOPLE>();
+    for (const item of items(text)) {
+      const [, user = '*', reader = item] = /^([^=@"]+)=(.*)$/.exec(item) ?? [];
+      if (user !== '*' && !isUserName(user)) refuse(`not the name of a user: ${user}`);
+      if (readers.has(user.toLowerCase())) refuse(`${user} has two readers`);
+      const isPeople = reader === PEOPLE;
+      const home = isPeople ? PEOPLE : (parseAddress(reader) ?? refuse(`not an email address: ${reader}`));
+      readers.set(user.toLowerCase(), home);
+    }
+    return readers;
+  },
+  show: (value) => [...value].map(([user, reader]) => `${user}=${reader}`).join(','),
+};
 
 /** Comma-separated addresses and domains; a domain has an `@` in front. */
 const senders: Kind<readonly string[]> = {
@@ -99,10 +113,17 @@ export const DEVICE_ROWS = {
     }),
     localMail: optional({
       key: 'FIELDPOST_LOCAL_MAIL',
-      kind: address,
+      kind: localMail,
       none: 'none: such a mail is refused, but left to the relay if it is for a full name',
       about:
-        'Who reads the mail to users of this device: `root`, `root@localhost`, `root@pump-3` if that is the host name, and `root@pump-3.example.com` if that full name stands beside it in `/etc/hosts` or is `FIELDPOST_HELO_NAME`. A name that is the domain of `FIELDPOST_FROM` or of this address is not meant.',
+        'Who reads the mail to users of this device: `root`, `root@localhost`, `root@pump-3` if that is the host name, and `root@pump-3.example.com` if that full name stands beside it in `/etc/hosts` or is `FIELDPOST_HELO_NAME`. A name that is the domain of `FIELDPOST_FROM` or of one of these addresses is not meant. One address is for all of them. `root=a@example.com,backup=b@example.com,*=c@example.com` tells them apart, and `*` is everybody else. `people` in place of an address stands for the email addresses of the address book.',
+    }),
+    urgentHeaders: given({
+      key: 'FIELDPOST_URGENT_HEADERS',
+      kind: oneOf(['yes', 'no']),
+      fallback: 'no',
+      about:
+        'Whether a mail from `sendmail` or SMTP with `X-Priority: 1` or `Importance: high` is urgent: it goes before all that are not.',
     }),
   }),
 

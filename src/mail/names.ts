@@ -6,11 +6,17 @@ import { type Address, domainOf, parseAddress, recipientKey } from './message/ad
 import type { Mailbox } from './message/mailbox.js';
 import { isHeloName } from './settings.js';
 
+/** In place of an address: the people of the address book that have one. */
+export const PEOPLE = 'people';
+
+/** Who reads the mail to users of this device, by their names in lower case; `*` is everybody else. */
+export type LocalMail = ReadonlyMap<string, Address | typeof PEOPLE>;
+
 /** The settings that name this device and its senders. */
 interface Names {
   readonly from: Mailbox | null;
   readonly fromAllowed: readonly string[];
-  readonly localMail: Address | null;
+  readonly localMail: LocalMail | null;
   readonly heloName: string | null;
 }
 
@@ -46,13 +52,30 @@ export function isOfThisDevice(
   const domain = domainOf(address).toLowerCase();
   if (/^localhost(?:\.localdomain)?$/.test(domain)) return true;
   if (localMail === null && domain.includes('.')) return false;
-  const isServed = [from?.address, localMail].some(
-    (one) => one != null && domainOf(one).toLowerCase() === domain,
+  const isServed = [from?.address, ...(localMail?.values() ?? [])].some(
+    (one) => one !== undefined && one !== PEOPLE && domainOf(one).toLowerCase() === domain,
   );
   if (isServed) return false;
   const own = names.flatMap((name) => [name.toLowerCase(), firstLabel(name)]);
   if (heloName !== null && own.includes(firstLabel(heloName))) own.push(heloName.toLowerCase());
   return own.includes(domain);
+}
+
+/**
+ * Where mail to this address goes: there; for a user of this device to whoever reads it. Empty: nobody does. `people` gives the
+ * email addresses of the address book.
+ */
+export function homesOf(
+  address: Address,
+  settings: Pick<Names, 'from' | 'localMail' | 'heloName'>,
+  names: readonly string[],
+  people: () => readonly Address[],
+): readonly Address[] {
+  if (!isOfThisDevice(address, settings, names)) return [address];
+  const { localMail } = settings;
+  const user = address.slice(0, address.lastIndexOf('@')).toLowerCase();
+  const home = localMail?.get(user) ?? localMail?.get('*');
+  return home === undefined ? [] : home === PEOPLE ? people() : [home];
 }
 
 function firstLabel(name: string): string | undefined {

@@ -20,6 +20,7 @@ export function checkMail(check: Check<MailRows, MailConfig>): void {
   check.order('backoffMinMs', 'backoffMaxMs');
   check.order('retryMinMs', 'retryMaxMs');
   check.order('maxBodyBytes', 'maxSpoolBytes');
+  check.certificate('relayCert', 'relayKey');
   checkEndpoint(check);
   checkUser(check);
 }

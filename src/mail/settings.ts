@@ -17,6 +17,7 @@ import {
   parseUrl,
   placeOf,
   plainText,
+  privateKey,
   refuse,
   secretPath,
   secretText,
@@ -179,6 +180,17 @@ export const RELAY_SETTINGS = following('delivery', {
     kind: certificates,
     none: "the system's",
     about: "The private CA of the relays' certificates.",
+  }),
+  relayCert: inFile({
+    key: 'FIELDPOST_RELAY_CERT_FILE',
+    kind: certificates,
+    about: 'The certificate, with its chain, that this device shows to relays which ask for one.',
+  }),
+  relayKey: inFile({
+    key: 'FIELDPOST_RELAY_KEY_FILE',
+    kind: privateKey,
+    about: "That certificate's private key: PEM, without a passphrase.",
+    isSecret: true,
   }),
   relayConnections: given({
     key: 'FIELDPOST_RELAY_CONNECTIONS',

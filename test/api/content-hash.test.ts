@@ -11,7 +11,7 @@ const hash = (...messages: object[]) =>
       maxBatch: 10,
       cloud: {},
       mayBeFrom: () => true,
-      homeOf: (address) => address,
+      homesOf: (address) => [address],
     }),
     [],
   );

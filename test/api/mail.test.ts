@@ -79,12 +79,29 @@ test('who the sender is', async (t) => {
 });
 
 test('mail to the users of the device', async (t) => {
-  await using api = await startApi({ settings: { localMail: 'ops@x.org' as Address } });
+  await using api = await startApi({
+    homesOf: (address) =>
+      address === 'people@localhost'
+        ? (['a@x.org', 'b@x.org'] as Address[])
+        : [/localhost/.test(address) ? ('ops@x.org' as Address) : address],
+  });
   const { json } = await postMail(api, '?to=root&to=root@localhost&to=a@x.org');
   t.match(json, [{ destination: 'ops@x.org' }, { destination: 'a@x.org' }]);
   t.equal(json.length, 2);
   const headers = await postMail(api, '?to=headers', 'To: root\n\nhi');
   t.match(headers.json, [{ destination: 'ops@x.org' }]);
+  const people = await postMail(api, '?to=people&to=a@x.org&to=root');
+  t.same(
+    people.json.map(({ destination }: { destination: string }) => destination),
+    ['a@x.org', 'b@x.org', 'ops@x.org'],
+    'several readers, and each person once',
+  );
+  const headed = await postMail(api, '?to=headers', 'To: People@localhost, people\n\nhi');
+  t.match(headed.json, [
+    { destination: 'ops@x.org' },
+    { destination: 'a@x.org' },
+    { destination: 'b@x.org' },
+  ]);
   await using other = await startApi();
   for (const [query, body] of [
     ['?to=root'],
@@ -97,6 +114,35 @@ test('mail to the users of the device', async (t) => {
     t.match(refused.json.errors, [{ pointer: 'to', detail: /root.*FIELDPOST_LOCAL_MAIL/ }]);
   }
   await isClean(t, other);
+});
+
+test('a header makes a mail of sendmail or SMTP urgent where the settings say so', async (t) => {
+  for (const urgentHeaders of ['yes', 'no'] as const) {
+    await using api = await startApi({ settings: { urgentHeaders } });
+    for (const [query, header, isUrgent] of [
+      ['&repair=yes', 'X-Priority: 1 (Highest)', true],
+      ['&repair=yes', 'importance: High', true],
+      ['&repair=yes', 'X-Priority: 10', false],
+      ['&repair=yes', 'Importance: higher', false],
+      ['&repair=yes', 'Subject: x', false],
+      ['', 'X-Priority: 1', false],
+    ] as const) {
+      const { json } = await postMail(api, `?to=a@x.org${query}`, `${header}\n\nhi`);
+      const { extras } = api.store.get(json[0].id) as Message;
+      t.equal(extras?.urgent === true, isUrgent && urgentHeaders === 'yes', `${urgentHeaders}: ${header}`);
+    }
+  }
+});
+
+test('a queue that is full but for urgent mails takes one whose header says so', async (t) => {
+  const budget = { maxQueue: 20 };
+  await using api = await startApi({ settings: { urgentHeaders: 'yes' }, budget });
+  const post = (header: string) => postMail(api, '?to=a@x.org&repair=yes', `${header}\n\nhi`);
+  let taken = 0;
+  while ((await post('Subject: x')).status === 202) taken++;
+  t.ok(taken < 20, 'some places are kept');
+  isProblem(t, await post('Subject: x'), 429, 'queue-full');
+  t.equal((await post('Importance: high')).status, 202);
 });
 
 test('every way in which one can be wrong leaves nothing behind', async (t) => {

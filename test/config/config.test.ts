@@ -62,6 +62,8 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_RELAY_USER: ['other', 'relayUser', 'other'],
     FIELDPOST_RELAY_PASSWORD_FILE: ['/k/pw', 'relayPassword', 'hunter2'],
     FIELDPOST_RELAY_CA_FILE: ['/k/ca', 'relayCa', PEM],
+    FIELDPOST_RELAY_CERT_FILE: ['/k/cert', 'relayCert', OWN.cert.trimEnd()],
+    FIELDPOST_RELAY_KEY_FILE: ['/k/key', 'relayKey', OWN.key.trimEnd()],
     FIELDPOST_RELAY_CONNECTIONS: ['3', 'relayConnections', 3],
     FIELDPOST_SMTP_TIMEOUT: ['2s', 'smtpTimeoutMs', 2000],
     FIELDPOST_FROM: ['Łódź 3 <a@b.example>', 'from', { name: 'Łódź 3', address: 'a@b.example' }],
@@ -79,7 +81,15 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_SMTP_CERT_FILE: ['/k/cert', 'smtpCert', OWN.cert.trimEnd()],
     FIELDPOST_SMTP_KEY_FILE: ['/k/key', 'smtpKey', OWN.key.trimEnd()],
     FIELDPOST_FROM_HEADER: ['keep', 'fromHeader', 'keep'],
-    FIELDPOST_LOCAL_MAIL: ['me@b.example', 'localMail', 'me@b.example'],
+    FIELDPOST_LOCAL_MAIL: [
+      'Root=me@b.example, *=people',
+      'localMail',
+      new Map([
+        ['root', 'me@b.example'],
+        ['*', 'people'],
+      ]),
+    ],
+    FIELDPOST_URGENT_HEADERS: ['yes', 'urgentHeaders', 'yes'],
     FIELDPOST_STATE_DIR: ['/s', 'stateDir', '/s'],
     FIELDPOST_LOG: ['warn', 'logLevel', 'warn'],
     FIELDPOST_BACKOFF_MIN: ['3s', 'backoffMinMs', 3000],
@@ -385,7 +395,13 @@ t.test('secrets and files that cannot be used', async (t) => {
       /SMTP_LISTEN=.*: 0\.0\.0\.0:26 can .* needs a token/,
     ],
     [{ FIELDPOST_SMTP_LISTEN: 'unix:/x' }, /a unix socket/],
-    [{ FIELDPOST_LOCAL_MAIL: 'root' }, /not an email address/],
+    [{ FIELDPOST_LOCAL_MAIL: 'root' }, /not an email address: root/],
+    [{ FIELDPOST_LOCAL_MAIL: 'root=nobody' }, /not an email address: nobody/],
+    [{ FIELDPOST_LOCAL_MAIL: 'a b=c@x.example' }, /not the name of a user: a b/],
+    [{ FIELDPOST_LOCAL_MAIL: 'root=c@x.example,ROOT=people' }, /ROOT has two readers/],
+    [{ FIELDPOST_LOCAL_MAIL: 'c@x.example,d@x.example' }, /\* has two readers/],
+    [{ FIELDPOST_RELAY_CERT_FILE: '/cert' }, /RELAY_KEY_FILE: FIELDPOST_RELAY_CERT_FILE needs it/],
+    [{ FIELDPOST_RELAY_CERT_FILE: '/cert', FIELDPOST_RELAY_KEY_FILE: '/other' }, /not that of the/],
   ];
   for (const [env, words] of cases) {
     const { problems } = parse(env, files);

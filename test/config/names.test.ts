@@ -3,11 +3,15 @@ import { hostname } from 'node:os';
 import t from 'tap';
 import { machineNames } from '../../src/base/system/machine.js';
 import type { Address } from '../../src/mail/message/address.js';
-import { isOfThisDevice } from '../../src/mail/names.js';
+import { homesOf, isOfThisDevice, type LocalMail } from '../../src/mail/names.js';
 import { FakeClock } from '../support/clock.js';
 
 const KEEPER = 'keeper@post.example' as Address;
-const SETTINGS = { from: null, localMail: KEEPER, heloName: null };
+const SETTINGS = { from: null, localMail: readers(['*', KEEPER]), heloName: null };
+
+function readers(...all: [user: string, reader: Address | 'people'][]): LocalMail {
+  return new Map(all);
+}
 
 /** Those of the domains that are this device. */
 function own(
@@ -35,7 +39,24 @@ t.test('FIELDPOST_HELO_NAME names it only if it begins with the host name', asyn
 t.test('a domain that a setting has as that of a mailbox has a mail server', async (t) => {
   const from = { name: '', address: 'pump@pump-3.field.lan' as Address };
   t.strictSame(own(['pump-3', 'pump-3.field.lan'], { from }), ['pump-3']);
-  t.strictSame(own(['pump-3.field.lan'], { localMail: 'a@Pump-3.field.lan' as Address }), []);
+  t.strictSame(
+    own(['pump-3.field.lan'], {
+      localMail: readers(['root', 'people'], ['backup', 'a@Pump-3.field.lan' as Address]),
+    }),
+    [],
+  );
+});
+
+t.test('each user has readers of their own, and the others that of *', async (t) => {
+  const people = ['anna@x.org', 'bob@x.org'] as Address[];
+  const homes = (to: string, localMail: LocalMail | null) =>
+    homesOf(to as Address, { ...SETTINGS, localMail }, ['pump-3'], () => people);
+  const both = readers(['root', KEEPER], ['*', 'people']);
+  t.strictSame(homes('Root@pump-3', both), [KEEPER]);
+  t.strictSame(homes('backup@localhost', both), people);
+  t.strictSame(homes('backup@example.com', both), ['backup@example.com']);
+  t.strictSame(homes('backup@localhost', readers(['root', KEEPER])), [], 'nobody reads it');
+  t.strictSame(homes('root@localhost', null), []);
 });
 
 t.test('while nobody reads its mail, a name with a dot is left to the relay', async (t) => {

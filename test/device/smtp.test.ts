@@ -5,7 +5,10 @@ import { type Test, test } from 'tap';
 import { addressOf } from '../../src/base/config/endpoints.js';
 import type { ListenConfig } from '../../src/base/config/types.js';
 import { FieldpostError } from '../../src/base/errors.js';
+import { RefusedTotals } from '../../src/base/http/problem.js';
 import { createDaemon, type Daemon, openSmtp, type SmtpSide } from '../../src/device/daemon.js';
+import type { Address } from '../../src/mail/message/address.js';
+import { homesOf } from '../../src/mail/names.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 import { configOf, testSystem } from '../support/system.js';
 
@@ -17,13 +20,9 @@ async function open(t: Test, env: Record<string, string>, system = {}) {
   const { system: fake } = testSystem();
   const live = { ...configOf({ FIELDPOST_STATE_DIR: t.testdir(), ...env }) };
   const parts = { ...fake, clock: withoutPauses(new FakeClock()), hostname: () => 'pump-3', ...system };
-  const smtp = await openSmtp(
-    live,
-    parts,
-    begin,
-    () => undefined,
-    () => true,
-  );
+  const given = { live, system: parts, beginMail: begin, refused: new RefusedTotals() };
+  const homes = (address: Address) => homesOf(address, live, ['pump-3'], () => []);
+  const smtp = await openSmtp({ ...given, homesOf: homes }, () => true);
   t.teardown(async () => {
     const closed = smtp?.close();
     await smtp?.stop(0);

@@ -8,7 +8,7 @@ const LIMITS: DraftLimits = {
   maxBatch: 100,
   cloud: null,
   mayBeFrom: () => false,
-  homeOf: (address) => address,
+  homesOf: (address) => [address],
 };
 const email = (fields: object) => ({ type: 1, destination: 'john@example.com', subject: 'Hi', ...fields });
 const sms = (fields: object) => ({ type: 2, destination: '+31612345678', message: 'Hi', ...fields });

@@ -2,6 +2,7 @@
 import { t } from 'tap';
 import { FieldpostError } from '../../src/base/errors.js';
 import { EXPIRES_IN_MS_MAX, HEADER_VALUE_OCTETS_MAX, MAIL_RECIPIENTS_MAX } from '../../src/base/limits.js';
+import type { Address } from '../../src/mail/message/address.js';
 import { type DraftLimits, parseDrafts, parseEmail } from '../../src/mail/message/draft.js';
 import { fieldsOfForm } from '../../src/mail/message/fields.js';
 import type { EmailDraft } from '../../src/mail/message/message.js';
@@ -10,7 +11,10 @@ const LIMITS: DraftLimits = {
   maxBatch: 10,
   cloud: {},
   mayBeFrom: (address) => address.endsWith('@ours.org'),
-  homeOf: (address) => (address.endsWith('@localhost') ? null : address),
+  homesOf: (address) => {
+    if (!address.endsWith('@localhost')) return [address];
+    return address.startsWith('people') ? (['anna@x.org', 'bob@x.org'] as Address[]) : [];
+  },
 };
 const HI = { type: 1, subject: 'Hi' };
 
@@ -349,6 +353,21 @@ function cpuOf(work: () => unknown): number {
   const { user, system } = process.cpuUsage(before);
   return user + system;
 }
+
+t.test('a user of the device stands for all who read its mail', async (t) => {
+  const both = ['anna@x.org', 'bob@x.org'];
+  t.match(draftOf({ destination: 'people@localhost' }), {
+    destination: 'anna@x.org',
+    others: ['bob@x.org'],
+    content: { head: { to: both.map((address) => ({ name: '', address })) } },
+  });
+  const listed = draftOf({ to: ['bob@x.org'], cc: ['Team <people@localhost>'] });
+  t.match(listed.content.head, {
+    to: [{ address: 'bob@x.org' }],
+    cc: [{ name: 'Team', address: 'anna@x.org' }],
+  });
+  t.same(listed.others, ['anna@x.org'], 'each once');
+});
 
 t.test('an address is measured before it is parsed', async (t) => {
   const long = (chars: number) => [

@@ -15,7 +15,7 @@ function faultsOf(fields: object, cloud: object | null = null) {
       maxBatch: 1,
       cloud,
       mayBeFrom: () => false,
-      homeOf: (address) => address,
+      homesOf: (address) => [address],
     });
   } catch (error) {
     if (error instanceof FieldpostError) return error.faults;

@@ -12,7 +12,7 @@ t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 const REPAIR: Repair = {
   fixesFrom: true,
   mayBeFrom: (address) => address === 'pump@example.com',
-  localAddress: 'owner@example.com' as Address,
+  homesOf: () => ['owner@example.com' as Address],
   isOfThisDevice: (address) => /@(?:localhost|pump-3(?:\.field\.lan)?)$/.test(address),
   hostname: 'pump-3',
 };
@@ -82,7 +82,7 @@ t.test('text beyond ASCII becomes UTF-8, and no character of it ends a line', as
   }
   const localAddress = 'иванЍЊXĺĠy@example.com' as Address;
   const { text } = read(`From: pump@example.com\nTo: root, ${octets('jürgen@example.org')}\n\nx\n`, {
-    localAddress,
+    homesOf: () => [localAddress, 'second@example.com' as Address],
   });
   t.equal(
     text.replaceAll('\n ', ' '),
@@ -135,7 +135,7 @@ t.test('a name of a user in To and Cc becomes the address that it stands for', a
   t.match(text, /^To: <owner@example\.com>, Anna\n? ?<a@example\.com>$/m);
   t.match(text, /^Cc: <owner@example\.com>$/m);
   const mail = 'From: pump@example.com\nTo: "A, B"  <a@example.com>,\n b@example.com\nCc: root\n\nx\n';
-  t.equal(read(mail, { localAddress: null }).text, mail, 'nobody reads the mail of root');
+  t.equal(read(mail, { homesOf: () => [] }).text, mail, 'nobody reads the mail of root');
   t.match(read(mail).text, 'To: "A, B"  <a@example.com>,\n b@example.com\n', 'a good header stays as it is');
 });
 

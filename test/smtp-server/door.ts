@@ -5,7 +5,6 @@ import { connect, type Socket } from 'node:net';
 import type { Test } from 'tap';
 import type { ErrorCode } from '../../src/base/errors.js';
 import type { LogFields } from '../../src/base/system/log.js';
-import { type Address, parseAddress } from '../../src/mail/message/address.js';
 import type { BeginMail, MailIntake, MailTerms } from '../../src/mail/message/message.js';
 import type { SmtpParts } from '../../src/mail/smtp-server/session.js';
 import { createSmtpServer } from '../../src/mail/smtp-server/smtp-server.js';
@@ -22,7 +21,6 @@ export interface DoorOptions extends Partial<SmtpParts> {
   readonly at?: (step: 'begin' | 'write' | 'finish', bytes: number) => Promise<void> | void;
 }
 
-export const ROOT = parseAddress('admin@example.com') as Address;
 export const ENVELOPE = 'MAIL FROM:<a@x.org>\r\nRCPT TO:<b@y.org>\r\nDATA\r\n';
 
 /** Opens a server; it is stopped with the test. */
@@ -64,8 +62,7 @@ export async function openDoor(t: Test, options: DoorOptions = {}) {
     refused: (code) => void refused.push(code),
     name: () => 'pump-3.example.com',
     limitBytes: () => 1_000_000,
-    localAddress: () => ROOT,
-    isOfThisDevice: (address) => /@(?:localhost(?:\.localdomain)?|pump-3)$/i.test(address),
+    homesOf: (address) => [address],
     tokens: [],
     tls: null,
     clock: withoutPauses(clock),

@@ -68,10 +68,12 @@ const SETTINGS: ApiContext['settings'] = {
   allowedHosts: [],
   apiToken: null,
   sendToken: null,
-  localMail: null,
   fromHeader: 'fix',
+  urgentHeaders: 'no',
   minFreeBytes: 16 * MIB,
 };
+
+const isOfDevice = (address: string) => /@(?:localhost(?:\.localdomain)?|pump-3)$/i.test(address);
 
 /** A started api, and what tests do with it. */
 export type TestApi = Awaited<ReturnType<typeof startApi>>;
@@ -119,7 +121,8 @@ export async function startApi(options: StartOptions = {}) {
     relayState: () => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set', nextTryMs: null }),
     linkState: () => null,
     mayBeFrom: (address) => address === 'device@example.com',
-    isOfThisDevice: (address) => /@(?:localhost(?:\.localdomain)?|pump-3)$/i.test(address),
+    isOfThisDevice: isOfDevice,
+    homesOf: (address) => (isOfDevice(address) ? [] : [address]),
     hostname: () => 'pump-3',
     mailLimitBytes: () => null,
     // A stand-in for the real size: all of the content, as it is.

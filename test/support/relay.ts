@@ -71,6 +71,8 @@ export interface FakeRelay extends AsyncDisposable {
   readonly open: number;
   /** The server name the client asked for in its last TLS handshake (SNI). */
   readonly servername: string | null;
+  /** The names in the certificates of the clients, one for each handshake; null without one. */
+  readonly clients: readonly (string | null)[];
   /** Sends it on every open connection, unasked. */
   say(answer: Answer): void;
   /** Resolves when that many mails have been accepted. */
@@ -81,7 +83,13 @@ export interface FakeRelay extends AsyncDisposable {
 interface RelayOptions {
   /** Keywords after the first line of EHLO. STARTTLS and AUTH are added where they apply. */
   readonly extensions?: readonly string[];
-  readonly tls?: { readonly key: string; readonly cert: string; readonly ciphers?: string };
+  readonly tls?: {
+    readonly key: string;
+    readonly cert: string;
+    readonly ciphers?: string;
+    /** It asks for a certificate of this CA. */
+    readonly ca?: string;
+  };
   /** TLS from the first byte; needs `tls`. */
   readonly implicit?: boolean;
   /** Demands these credentials. */
@@ -127,6 +135,7 @@ interface House {
   connections: number;
   port: number;
   servername: string | null;
+  readonly clients: (string | null)[];
   waiting: { count: number; done: () => void }[];
 }
 
@@ -142,6 +151,7 @@ export async function fakeRelay(script: Script = {}, options: RelayOptions = {})
     connections: 0,
     port: 0,
     servername: null,
+    clients: [],
     waiting: [],
   };
   const server: Server = createServer({ noDelay: options.nagle !== true }, (socket) => {
@@ -168,6 +178,7 @@ export async function fakeRelay(script: Script = {}, options: RelayOptions = {})
     get open() {
       return house.conversations.size;
     },
+    clients: house.clients,
     get servername() {
       return house.servername;
     },
@@ -276,12 +287,17 @@ class Conversation {
     const socket = new TLSSocket(this.#tcp, {
       isServer: true,
       ...tls,
+      ...(tls.ca !== undefined && { requestCert: true, rejectUnauthorized: false }),
       SNICallback: (name, done) => {
         this.#house.servername = name;
         done(null);
       },
     });
     socket.on('error', () => this.#tcp.destroy());
+    socket.on(
+      'secure',
+      () => void this.#house.clients.push(String(socket.getPeerCertificate().subject?.CN ?? '') || null),
+    );
     this.#socket = socket;
     this.#secure = true;
     this.#input = Buffer.alloc(0);

@@ -33,8 +33,8 @@ export interface ApiContext extends MemoryListeners {
     | 'allowedHosts'
     | 'apiToken'
     | 'sendToken'
-    | 'localMail'
     | 'fromHeader'
+    | 'urgentHeaders'
     | 'minFreeBytes'
   >;
   readonly clock: Clock;
@@ -59,6 +59,8 @@ export interface ApiContext extends MemoryListeners {
   mayBeFrom(address: Address): boolean;
   /** True for the address of a user of this device, such as root@localhost. */
   isOfThisDevice(address: Address): boolean;
+  /** Where mail to this address goes: that to a user of this device goes to its readers. Empty: nobody reads it. */
+  homesOf(address: Address): readonly Address[];
   /** The device's present name. */
   hostname(): string;
   /** Size of the largest mail that any relay accepts; null if unknown. */

@@ -6,7 +6,6 @@ import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../base/errors.js';
 import type { Exchange } from '../../base/http/exchange.js';
 import { KIB } from '../../base/limits.js';
-import type { Address } from '../../mail/message/address.js';
 import type { DraftLimits } from '../../mail/message/draft.js';
 import type { Attachment, Draft, EmailDraft } from '../../mail/message/message.js';
 import { base64Octets } from '../../mail/mime/encodings.js';
@@ -42,10 +41,9 @@ export type Take = (
 ) => Promise<Posted>;
 
 /** The limits of what a client may post. */
-export function draftLimits({ settings, mayBeFrom, isOfThisDevice }: ApiContext): DraftLimits {
+export function draftLimits({ settings, mayBeFrom, homesOf }: ApiContext): DraftLimits {
   const { maxBatch, cloud } = settings;
-  const homeOf = (address: Address) => (isOfThisDevice(address) ? settings.localMail : address);
-  return { maxBatch, cloud, mayBeFrom, homeOf };
+  return { maxBatch, cloud, mayBeFrom, homesOf };
 }
 
 /** The drafts, which say so if their caller may only send. */

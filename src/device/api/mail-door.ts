@@ -10,7 +10,7 @@ import type { Exchange } from '../../base/http/exchange.js';
 import { checkPercent, invalidQuery } from '../../base/http/query.js';
 import { MAIL_RECIPIENTS_MAX } from '../../base/limits.js';
 import { cut, visible } from '../../base/text.js';
-import { type Address, parseAddress, recipientKey } from '../../mail/message/address.js';
+import { type Address, localAddressOf, parseAddress, recipientKey } from '../../mail/message/address.js';
 import { parseMailboxes } from '../../mail/message/mailbox.js';
 import type {
   Attachment,
@@ -23,6 +23,7 @@ import type {
 import { type ReadyMade, ReadyMadeReader } from '../../mail/mime/ready-made.js';
 import type { ReadyMadeHead } from '../../mail/mime/ready-made-head.js';
 import type { MailEncoder, Repair } from '../../mail/mime/repair.js';
+import type { Asker } from '../../mail/store/quota.js';
 import type { IncomingFile, Upload } from '../../mail/store/spool.js';
 import type { Accepted } from '../../mail/store/store.js';
 import type { ApiContext } from './context.js';
@@ -37,6 +38,7 @@ type MailDoorParts = Pick<
   | 'mailLimitBytes'
   | 'mayBeFrom'
   | 'isOfThisDevice'
+  | 'homesOf'
   | 'hostname'
   | 'nudge'
   | 'accepted'
@@ -60,7 +62,7 @@ export function createMailDoor(parts: MailDoorParts): BeginMail {
   return async (terms) => {
     const { store, nudge } = parts;
     checkOctetsOf(terms.expectedBytes, parts);
-    const upload = await store.upload(terms.expectedBytes, terms);
+    const upload = await store.upload(terms.expectedBytes, askerOf(terms, parts));
     return new StoredMail(terms, parts, upload, async (draft) => {
       const result = await store.accept(marked([draft], terms.onlySends), null);
       parts.accepted.total += result.ids.length;
@@ -78,7 +80,7 @@ export const takeMail: Take = async (exchange, context, key, accept) => {
   checkOctetsOf(terms.expectedBytes, context);
   const sum = key === null ? null : createHash('sha256');
   const before = key === null ? null : context.store.recall(key);
-  const upload = before ? NOWHERE : await context.store.upload(terms.expectedBytes, terms);
+  const upload = before ? NOWHERE : await context.store.upload(terms.expectedBytes, askerOf(terms, context));
   let posted: Posted | null = null;
   const mail = new StoredMail(terms, context, upload, async (draft) => {
     const file = {
@@ -109,23 +111,41 @@ function checkOctetsOf(octets: number, { settings, mailLimitBytes }: MailDoorPar
   checkOctets(octets, mailLimitBytes());
 }
 
-/** The address for a user of this device, such as root: whoever reads its mail. It throws invalid if nobody does. */
-function qualifier({ settings }: Pick<MailDoorParts, 'settings'>): (user: string) => Address {
+/** The place that is kept for the mail. One whose header may say that it is urgent is judged when it has come. */
+function askerOf(terms: MailTerms, { settings }: MailDoorParts): Asker {
+  return { ...terms, isUrgent: terms.isUrgent || mayBecomeUrgent(terms, settings) };
+}
+
+function mayBecomeUrgent({ isRepaired }: MailTerms, { urgentHeaders }: MailDoorParts['settings']): boolean {
+  return isRepaired === true && urgentHeaders === 'yes';
+}
+
+/** The address of a user of this device, such as root. It throws invalid if nobody reads its mail. */
+function qualifier(parts: Pick<MailDoorParts, 'homesOf'>): (user: string) => Address {
   return (user) => {
-    if (settings.localMail !== null) return settings.localMail;
-    throw badMail(
-      'to',
-      `${user} is a user of this device, and FIELDPOST_LOCAL_MAIL does not say who reads its mail`,
-    );
+    const address = localAddressOf(user);
+    readersOf(address, parts);
+    return address;
   };
 }
 
+/** Where mail to this address goes. Throws invalid if nobody reads it. */
+function readersOf(address: Address, { homesOf }: Pick<MailDoorParts, 'homesOf'>): readonly Address[] {
+  const homes = homesOf(address);
+  if (homes.length > 0) return homes;
+  const user = address.slice(0, address.lastIndexOf('@'));
+  throw badMail(
+    'to',
+    `${user} is a user of this device, and FIELDPOST_LOCAL_MAIL names nobody who reads its mail`,
+  );
+}
+
 /** What the device says of itself where it repairs a mail. */
-function repairBy({ settings, mayBeFrom, isOfThisDevice, hostname }: MailDoorParts): Repair {
+function repairBy({ settings, mayBeFrom, isOfThisDevice, homesOf, hostname }: MailDoorParts): Repair {
   return {
     fixesFrom: settings.fromHeader === 'fix',
     mayBeFrom,
-    localAddress: settings.localMail,
+    homesOf,
     isOfThisDevice,
     hostname: hostname(),
   };
@@ -220,8 +240,7 @@ function recipientsFor(
 ): readonly [Address, ...Address[]] {
   if (readsHeaders && head.recipientFault !== null) throw badMail('to', head.recipientFault);
   const named = readsHeaders ? [...to, ...head.recipients.map(({ address }) => address)] : to;
-  const qualify = qualifier(parts);
-  const meant = named.map((address) => (parts.isOfThisDevice(address) ? qualify(address) : address));
+  const meant = named.flatMap((address) => readersOf(address, parts));
   const [first, ...others] = new Map(meant.map((address) => [recipientKey(address), address])).values();
   if (first === undefined) throw badMail('to', 'there is no recipient');
   if (others.length >= MAIL_RECIPIENTS_MAX)
@@ -238,11 +257,14 @@ function badMail(pointer: 'to' | 'body', detail: string): FieldpostError {
 
 function draftOf(
   [destination, ...others]: readonly [Address, ...Address[]],
-  { head: { subject, missing, messageId, from: fromHeader }, repaired }: Pick<ReadyMade, 'head' | 'repaired'>,
+  { head, repaired }: Pick<ReadyMade, 'head' | 'repaired'>,
   attachment: Attachment,
-  { from, isUrgent }: MailTerms,
-  { mayBeFrom }: MailDoorParts,
+  terms: MailTerms,
+  { mayBeFrom, settings }: MailDoorParts,
 ): ReadyMadeDraft {
+  const { subject, missing, messageId, from: fromHeader } = head;
+  const { from } = terms;
+  const isUrgent = terms.isUrgent || (head.isUrgent && mayBecomeUrgent(terms, settings));
   // Relays and SPF refuse others, such as root@gateway-17: those get the sender of the device.
   const hasOwnFrom = from === '' || (from !== null && mayBeFrom(from));
   return {

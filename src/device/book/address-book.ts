@@ -7,6 +7,7 @@ import { canonical } from '../../base/json.js';
 import { Turns } from '../../base/turns.js';
 import type { Base, Book, BookKeeping, Remote } from '../../mail/book/book.js';
 import { type Destination, type Entry, type Fields, targetOf } from '../../mail/book/destination.js';
+import type { Address } from '../../mail/message/address.js';
 import { type Agreement, agree } from './ancestry.js';
 import { alterations } from './merge.js';
 
@@ -42,6 +43,12 @@ export class AddressBook {
   /** The numbers of entries and of hidden ones. */
   get counts(): { readonly count: number; readonly hidden: number } {
     return { count: this.#book.entries.size, hidden: this.#book.hidden.length };
+  }
+
+  /** The email addresses in it. */
+  get addresses(): readonly Address[] {
+    const entries = [...this.#book.entries.values()].filter(({ type }) => type === 1);
+    return entries.map(({ destination }) => destination as Address);
   }
 
   /** Oldest id first. */

@@ -170,8 +170,8 @@ export class Delivery {
 
   #openRelays(): SmtpTransport {
     const { config, clock, connect, hostname } = this.#options;
-    const { relayPassword: password, relayCa: ca, smtpTimeoutMs: timeoutMs } = config;
-    const session = { password, ca, timeoutMs, clock, connect };
+    const { relayPassword: password, relayCa: ca, relayCert: cert, relayKey: key } = config;
+    const session = { password, ca, cert, key, timeoutMs: config.smtpTimeoutMs, clock, connect };
     return new SmtpTransport({
       ...this.#options,
       sender: this.#sender,

@@ -61,6 +61,11 @@ export function isUserName(text: string): boolean {
   return /^(?!\d+$)\w[\w.-]{0,63}\$?$/.test(text);
 }
 
+/** The address of a user of this device. */
+export function localAddressOf(user: string): Address {
+  return `${user}@localhost` as Address;
+}
+
 /** Equal for two spellings of one recipient: only a domain has no case. */
 export function recipientKey(address: Address): string {
   return address.slice(0, address.lastIndexOf('@') + 1) + domainOf(address).toLowerCase();

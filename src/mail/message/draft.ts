@@ -46,7 +46,7 @@ const KNOWN_FIELDS: Readonly<Record<MessageType, ReadonlySet<string>>> = {
 const SHORT_NAMES = { 2: 'SMS', 3: 'phone', 4: 'push' } as const;
 
 /** The settings that limit what is accepted. */
-export interface DraftLimits extends Pick<HeadTerms, 'mayBeFrom' | 'homeOf'> {
+export interface DraftLimits extends Pick<HeadTerms, 'mayBeFrom' | 'homesOf'> {
   readonly maxBatch: number;
   /** Null: without a cloud only emails can be delivered. */
   readonly cloud: object | null;
@@ -234,8 +234,8 @@ function unknownFields(fields: JsonObject, type: MessageType, report: FaultRepor
 export interface HeadTerms {
   /** True if the client may take this address as its sender. */
   readonly mayBeFrom: (address: Address) => boolean;
-  /** Where mail to this address goes: that of a user of this device goes to whoever reads it; null: to nobody. */
-  readonly homeOf: (address: Address) => Address | null;
+  /** Where mail to this address goes: that to a user of this device goes to its readers. Empty: nobody reads it. */
+  readonly homesOf: (address: Address) => readonly Address[];
   /** True: a text may hold several addresses, with commas between them, as in a form. */
   readonly takesCommas?: boolean | undefined;
 }
@@ -244,7 +244,7 @@ type Addressed = Pick<EmailDraft, 'destination' | 'others' | 'from'> & { readonl
 
 const LISTS = ['to', 'cc', 'bcc'] as const;
 const NO_RECIPIENT = 'is required, one email address, unless to, cc or bcc names the recipients';
-const NO_HOME = 'is a user of this device, and FIELDPOST_LOCAL_MAIL does not say who reads its mail';
+const NO_HOME = 'is a user of this device, and FIELDPOST_LOCAL_MAIL names nobody who reads its mail';
 const LIKE = 'john@example.com or John <john@example.com>';
 /** The name beside an address. */
 const MAILBOX_NAME_CHARS_MAX = 128;
@@ -299,8 +299,9 @@ interface Recipients {
 /** All recipients once each, in the first field that names them. The lists are empty if only `destination` is given. */
 function recipientsOf(fields: JsonObject, terms: HeadTerms, report: FaultReport): Recipients {
   const hasLists = hasRecipientLists(fields);
-  const destination = destinationOf(fields, hasLists, terms, report);
-  if (!hasLists) return { destination: destination as Address, to: [], cc: [], bcc: [] };
+  const destinations = destinationsOf(fields, hasLists, terms, report);
+  const destination = destinations[0] as Address;
+  if (!hasLists && destinations.length < 2) return { destination, to: [], cc: [], bcc: [] };
   const seen = new Map<string, Mailbox>();
   let isFaulty = false;
   const [to, cc, bcc] = LISTS.map((name) => {
@@ -309,33 +310,33 @@ function recipientsOf(fields: JsonObject, terms: HeadTerms, report: FaultReport)
       report(...fault);
     };
     const given = mailboxesOf(fields, name, terms, fail).flatMap((mailbox) => {
-      const address = terms.homeOf(mailbox.address);
-      if (address === null) fail(name, `has ${mailbox.address}, which ${NO_HOME}`);
-      return address === null ? [] : [{ ...mailbox, address }];
+      const homes = terms.homesOf(mailbox.address);
+      if (homes.length === 0) fail(name, `has ${mailbox.address}, which ${NO_HOME}`);
+      return homes.map((address) => ({ ...mailbox, address }));
     });
-    const first = name === 'to' && destination !== null ? [{ name: '', address: destination }] : [];
+    const first = name === 'to' ? destinations.map((address) => ({ name: '', address })) : [];
     return onceEach([...first, ...given], seen);
   }) as [Mailbox[], Mailbox[], Mailbox[]];
   // A form may bring a text of nothing but commas.
   if (seen.size === 0 && !isFaulty) report('destination', NO_RECIPIENT);
-  const field = LISTS.find((name) => hasRecipients(fields[name])) as string;
+  const field = LISTS.find((name) => hasRecipients(fields[name])) ?? 'destination';
   if (seen.size > MAIL_RECIPIENTS_MAX)
     report(field, `must not make more than ${MAIL_RECIPIENTS_MAX} recipients in all`);
-  return { destination: destination as Address, to, cc, bcc };
+  return { destination, to, cc, bcc };
 }
 
-/** Null if it is left out, which is reported unless there are lists. */
-function destinationOf(
+/** Empty if it is left out, which is reported unless there are lists. */
+function destinationsOf(
   { destination }: JsonObject,
   hasLists: boolean,
-  { homeOf }: HeadTerms,
+  { homesOf }: HeadTerms,
   report: FaultReport,
-): Address | null {
-  if (hasLists && !isSet(destination)) return null;
+): readonly Address[] {
+  if (hasLists && !isSet(destination)) return [];
   const fault = !isGiven(destination) ? NO_RECIPIENT : recipientFault(1, destination);
-  const home = fault === null ? homeOf(destination as Address) : null;
-  if (home === null) report('destination', fault ?? NO_HOME);
-  return home;
+  const homes = fault === null ? homesOf(destination as Address) : [];
+  if (homes.length === 0) report('destination', fault ?? NO_HOME);
+  return homes;
 }
 
 /** Those that are not in `seen`, which they then are. A name that comes later stays with its address. */

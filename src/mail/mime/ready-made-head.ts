@@ -32,6 +32,8 @@ export interface ReadyMadeHead {
   readonly isEightBit: boolean;
   /** The From header, decoded for people, in one line; empty if there is none. */
   readonly from: string;
+  /** True: `X-Priority: 1` or `Importance: high`. */
+  readonly isUrgent: boolean;
 }
 
 /** The empty line after the header section. */
@@ -148,7 +150,12 @@ export function headOf(section: HeaderSection, qualify: Qualify | null): ReadyMa
     missing: MUST_NAMES.filter((name) => section.values(name).length === 0),
     ...recipientsOf(section, qualify),
     isEightBit: /[\x80-\xff]/.test(section.text),
+    isUrgent: says(section, 'x-priority', /^1\b/) || says(section, 'importance', /^high$/i),
   };
+}
+
+function says(section: HeaderSection, name: string, what: RegExp): boolean {
+  return section.values(name).some((value) => what.test(value.trim()));
 }
 
 function recipientsOf(

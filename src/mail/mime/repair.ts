@@ -4,7 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { withoutBlanksAtEnd } from '../../base/text.js';
-import { type Address, domainOf } from '../message/address.js';
+import { type Address, domainOf, localAddressOf } from '../message/address.js';
 import { type Mailbox, parseMailboxes } from '../message/mailbox.js';
 import { encodeQuotedPrintable } from './encodings.js';
 import { mailboxesHeader, READY_MADE_LINE_OCTETS_MAX } from './headers.js';
@@ -16,8 +16,8 @@ export interface Repair {
   readonly fixesFrom: boolean;
   /** True if a mail may have this address in `From`. */
   readonly mayBeFrom: (address: Address) => boolean;
-  /** The address that a user of this device stands for; null: none. */
-  readonly localAddress: Address | null;
+  /** Where mail to an address goes: that to a user of this device goes to its readers. Empty: nobody reads it. */
+  readonly homesOf: (address: Address) => readonly Address[];
   /** True for the address of a user of this device. */
   readonly isOfThisDevice: (address: Address) => boolean;
   readonly hostname: string;
@@ -45,7 +45,7 @@ export function repairHeaders(section: HeaderSection, repair: Repair): Repaired 
   const fromName = isChanged('from') ? replaceFrom(section, repair) : null;
   if (isChanged('sender')) section.rename('sender', 'X-Original-Sender');
   if (!isSigned) {
-    for (const name of ['to', 'cc']) qualifyNames(section, name, repair.localAddress);
+    for (const name of ['to', 'cc']) qualifyNames(section, name, repair.homesOf);
     section.rewrite(foldedField);
   }
   return { fromName, isSigned: isSigned && foreign.length > 0 };
@@ -69,7 +69,7 @@ function isForeign(value: string, { mayBeFrom }: Repair): boolean {
 function replaceFrom(section: HeaderSection, repair: Repair): string {
   const [value = ''] = section.values('from');
   // Any word is a user here: the name is all that is wanted.
-  const { mailboxes } = parseMailboxes(unfolded(value), (user) => `${user}@localhost` as Address);
+  const { mailboxes } = parseMailboxes(unfolded(value), localAddressOf);
   const [old] = mailboxes;
   const isAway =
     old !== undefined && domainOf(old.address).includes('.') && !repair.isOfThisDevice(old.address);
@@ -80,14 +80,13 @@ function replaceFrom(section: HeaderSection, repair: Repair): string {
   return `${(isAway ? old.name : '') || user || old?.name || NOBODY} on ${repair.hostname}`;
 }
 
-/** Writes the address that a user of this device stands for where the header has only a name. */
-function qualifyNames(section: HeaderSection, name: string, localAddress: Address | null): void {
-  if (localAddress === null) return;
+/** Writes the address of the first reader of a user of this device where the header has only a name. */
+function qualifyNames(section: HeaderSection, name: string, homesOf: Repair['homesOf']): void {
   section.rewrite((field) => {
     if (field.name !== name) return field.text;
     const value = unfolded(field.text.slice(field.text.indexOf(':') + 1));
     if (parseMailboxes(value).fault === null) return field.text;
-    const { mailboxes, fault } = parseMailboxes(value, () => localAddress);
+    const { mailboxes, fault } = parseMailboxes(value, (user) => homesOf(localAddressOf(user))[0] ?? null);
     const label = name === 'to' ? 'To' : 'Cc';
     if (fault !== null || mailboxes.length === 0) return field.text;
     return octetsOf(mailboxesHeader(label, once(mailboxes)));

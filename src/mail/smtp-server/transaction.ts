@@ -2,17 +2,15 @@
  * The envelope of a mail, from MAIL to DATA: the commands (RFC 5321 §4.1) and the replies to them. Pure.
  */
 import { MAIL_RECIPIENTS_MAX } from '../../base/limits.js';
-import { type Address, isBeyondAscii, isUserName, parseAddress } from '../message/address.js';
+import { type Address, isBeyondAscii, isUserName, localAddressOf, parseAddress } from '../message/address.js';
 import type { MailTerms, Sender } from '../message/message.js';
 
 /** What the envelope depends on. */
 export interface EnvelopeRules {
   /** The most octets of a mail. */
   readonly limitBytes: () => number;
-  /** Where mail for a user of this device goes (`root`); null: nobody takes it. */
-  readonly localAddress: () => Address | null;
-  /** True for the address of a user of this device. */
-  readonly isOfThisDevice: (address: Address) => boolean;
+  /** Where mail to this address goes: that to a user of this device goes to its readers. Empty: nobody reads it. */
+  readonly homesOf: (address: Address) => readonly Address[];
 }
 
 /** The envelope. Each method gives the reply. */
@@ -94,16 +92,11 @@ export class Transaction {
     for (const name of parameters.keys()) return `555 5.5.4 Unknown parameter ${name}`;
     if (path === '') return '501 5.1.3 The recipient is missing';
     if (!this.#isUtf8 && isBeyondAscii(path)) return '553 5.6.7 This address needs SMTPUTF8';
-    const local = this.#rules.localAddress();
-    const named = path.includes('@') ? parseAddress(path) : local;
-    const isLocal = isUserName(path) || (named !== null && this.#rules.isOfThisDevice(named));
-    if (!isLocal && !path.includes('@')) return '553 5.1.3 Not an email address, and no name of a user';
-    const address = isLocal && local === null ? null : named;
-    if (address === null) {
-      return isLocal
-        ? '550 5.1.1 Mail for users of this device goes nowhere: set FIELDPOST_LOCAL_MAIL to an address'
-        : '553 5.1.3 Not an email address';
-    }
+    const address = isUserName(path) ? localAddressOf(path) : parseAddress(path);
+    if (address === null)
+      return `553 5.1.3 Not an email address${path.includes('@') ? '' : ', and no name of a user'}`;
+    if (this.#rules.homesOf(address).length === 0)
+      return '550 5.1.1 Mail for this user of the device goes nowhere: FIELDPOST_LOCAL_MAIL names nobody who reads it';
     if (this.#to.includes(address)) return '250 2.1.5 OK, named before';
     if (this.#to.length >= MAIL_RECIPIENTS_MAX)
       return `452 4.5.3 At most ${MAIL_RECIPIENTS_MAX} recipients at once`;

@@ -38,6 +38,7 @@ interface Where extends Partial<RelayConfig> {
   port: number;
   password?: string;
   ca?: string | null;
+  own?: { readonly cert: string; readonly key: string };
   helo?: string;
   clock?: Clock;
   connect?: Connect;
@@ -50,6 +51,7 @@ function open(where: Where): Promise<Session> {
     relay: { host, port, tls, user },
     password: where.password ?? null,
     ca: where.ca === undefined ? ca.cert : where.ca,
+    ...where.own,
     helo: where.helo ?? 'device.test',
     timeoutMs: 60_000,
     clock,
@@ -549,6 +551,19 @@ test('certificates that do not fit are refused, each in its own words', async (t
     { trouble: { kind: 'certificate-unknown-authority' } },
     'without our CA',
   );
+});
+
+test('a relay that asks for a certificate gets that of the device', async (t) => {
+  const own = makeCertificate({ name: 'pump-3', issuer: ca });
+  for (const [implicit, mode] of [
+    [true, 'implicit'],
+    [false, 'starttls'],
+  ] as const) {
+    await using relay = await fakeRelay({}, { tls: { ...tls, ca: ca.cert }, implicit });
+    const where = { port: relay.port, tls: mode };
+    for (const given of [{}, { own }]) await (await open({ ...where, ...given })).close();
+    t.same(relay.clients, [null, 'pump-3'], mode);
+  }
 });
 
 test('a handshake that meets clear text, an end, a reset or silence', async (t) => {

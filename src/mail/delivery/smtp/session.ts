@@ -77,6 +77,9 @@ interface SessionOptions {
   readonly token?: string | null;
   /** PEM of the CA that must have signed the relay's certificate; null: those the system trusts. */
   readonly ca: string | null;
+  /** The certificate that the relay may ask for; null: none. */
+  readonly cert?: string | null;
+  readonly key?: string | null;
   /** The name for EHLO. */
   readonly helo: string;
   /** Time limit of each answer, and of each pause while content is sent. */
@@ -107,7 +110,7 @@ class RelaySession implements Session {
   #announced: { readonly envelope: Envelope; readonly done: Promise<Group> } | null = null;
 
   constructor(options: SessionOptions) {
-    const { relay, ca } = options;
+    const { relay, ca, cert, key } = options;
     const host = unbracket(relay.host);
     this.#options = options;
     this.#client = new Channel({
@@ -117,6 +120,7 @@ class RelaySession implements Session {
       // SNI takes names only, no addresses (RFC 6066).
       ...(isIP(host) === 0 ? { servername: host } : {}),
       ...(ca === null ? {} : { ca }),
+      ...(cert && key && { cert, key }),
       minVersion: 'TLSv1.2',
       rejectUnauthorized: true,
     });

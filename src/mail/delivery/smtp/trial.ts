@@ -44,12 +44,14 @@ export async function tryRelay(relay: RelayConfig, options: TrialOptions): Promi
   };
   let session: Session | null = null;
   try {
-    const { relayPassword: password, relayCa: ca, smtpTimeoutMs: timeoutMs } = config;
+    const { relayPassword: password, relayCa: ca, relayCert: cert, relayKey: key } = config;
     const own = {
       relay,
       password,
       ca,
-      timeoutMs,
+      cert,
+      key,
+      timeoutMs: config.smtpTimeoutMs,
       clock,
       connect,
       watch,
