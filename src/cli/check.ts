@@ -17,6 +17,7 @@ export function checkOf(program: string, service: 'daemon' | 'cloud'): Command<P
   const isDaemon = service === 'daemon';
   return {
     name: 'check',
+    group: isDaemon ? 'Every day' : '',
     summary: 'check the configuration and show the effective settings',
     help: `${program} check [--relay [--to ADDRESS]] [--env-file FILE] [--json]
 
@@ -34,6 +35,10 @@ reached, or has a fault of its own; 77 it refuses the login; 78 a setting is
 wrong (its certificate cannot be verified, it has no STARTTLS, it refuses our
 sender or name), or there is no relay; 65 it refuses the test mail or its
 recipient.`,
+    examples: [
+      [`${program} check`, 'what is set, and where; or every problem'],
+      [`${program} check --relay --to you@example.com`, 'does the relay take a mail?'],
+    ],
     options: { json: { type: 'boolean' }, relay: { type: 'boolean' }, to: { type: 'string' } },
     asksService: isDaemon,
     async run(input, context) {

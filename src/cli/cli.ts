@@ -7,9 +7,8 @@ import { guessOf } from '../base/config/nearest.js';
 import type { Environment } from '../base/config/types.js';
 import { EXIT, wordsOf } from '../base/errors.js';
 import { visible } from '../base/text.js';
-import { type Command, CommandError, type CommandInput, type ProgramContext } from './command.js';
+import { type Command, CommandError, type CommandInput, helpText, type ProgramContext } from './command.js';
 import { hasOwnSettings, serviceEnvironment, withEnvFile } from './environment.js';
-import { columns } from './words.js';
 
 /** A program with commands. */
 export interface Program<C extends ProgramContext> {
@@ -44,6 +43,14 @@ export async function runCommand<C extends ProgramContext>(
   }
 }
 
+/** The commands that people also give as options. */
+const FLAGS = new Map([
+  ['--help', 'help'],
+  ['-h', 'help'],
+  ['--version', 'version'],
+  ['-V', 'version'],
+]);
+
 async function dispatch<C extends ProgramContext>(
   program: Program<C>,
   argv: readonly string[],
@@ -51,14 +58,13 @@ async function dispatch<C extends ProgramContext>(
 ): Promise<number> {
   const [name, ...rest] = argv;
   if (name === undefined) {
-    context.stderr.write(await overview(program));
+    await dispatch(program, ['help'], { ...context, stdout: context.stderr });
     return EXIT.usage;
   }
-  if (name === '--help' || name === '-h' || name === 'help') return help(program, rest[0], context);
-  const command = await find(program, name === '--version' || name === '-V' ? 'version' : name);
+  const command = await find(program, FLAGS.get(name) ?? name);
   const input = command.readsArguments ? { options: {}, words: rest } : readArguments(program, command, rest);
   if (input.options.help === true) {
-    context.stdout.write(`${command.help}\n`);
+    context.stdout.write(helpText(command));
     return EXIT.ok;
   }
   const env = environmentFor(command, input, context);
@@ -78,18 +84,6 @@ function environmentFor<C extends ProgramContext>(
   return command.asksService ? serviceEnvironment(context) : context.env;
 }
 
-async function help<C extends ProgramContext>(
-  program: Program<C>,
-  name: string | undefined,
-  context: C,
-): Promise<number> {
-  if (name === undefined) context.stdout.write(await overview(program));
-  else if (/^FIELDPOST_/i.test(name))
-    context.stdout.write((await import('./explain.js')).explained(name, program.name, context.settings));
-  else context.stdout.write(`${(await find(program, name)).help}\n`);
-  return EXIT.ok;
-}
-
 async function find<C extends ProgramContext>(program: Program<C>, name: string): Promise<Command<C>> {
   const { commands, aliases = {} } = program;
   const load = [commands, aliases].find((some) => Object.hasOwn(some, name))?.[name];
@@ -97,16 +91,6 @@ async function find<C extends ProgramContext>(program: Program<C>, name: string)
   const guess = guessOf(name, Object.keys(commands));
   const hint = `${program.name} --help lists them.`;
   throw new CommandError(EXIT.usage, `there is no command ${name}${guess}`, hint);
-}
-
-async function overview<C extends ProgramContext>({ name, commands, guide }: Program<C>): Promise<string> {
-  const all = await Promise.all(Object.values(commands).map((load) => load()));
-  const rows = columns(all.map((command) => [`  ${command.name}`, command.summary]));
-  return `${name} <command> [options]
-
-${rows.join('\n')}
-
-${guide}`;
 }
 
 function readArguments<C extends ProgramContext>(

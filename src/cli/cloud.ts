@@ -22,10 +22,11 @@ export const CLOUD_PROGRAM: Program<ProgramContext> = {
   commands: {
     serve: async () => serve,
     check: async () => checkOf(NAME, 'cloud'),
+    help: async () => (await import('./help.js')).helpOf(CLOUD_PROGRAM),
     version: async () => versionOf(NAME),
   },
-  guide: `${NAME} <command> --help tells more; ${NAME} help
-FIELDPOST_LOG explains that setting. Settings come from the environment or from
+  guide: `${NAME} help WORD searches commands and settings; ${NAME}
+<command> --help tells more. Settings come from the environment or from
 --env-file FILE.
 `,
 };

@@ -93,12 +93,19 @@ export interface CommandInput {
   readonly words: readonly string[];
 }
 
+/** The headings of the overview. */
+export type Heading = 'Every day' | 'Looking closer' | 'Service' | 'More' | '';
+
 /** One command of the command line, with the context that it needs. */
 export interface Command<C extends ProgramContext = CommandContext> {
   readonly name: string;
+  /** Its heading in the overview; '': none. */
+  readonly group: Heading;
   readonly summary: string;
-  /** The output of `--help`: usage first. */
+  /** The output of `--help` without the examples: usage first. */
   readonly help: string;
+  /** Command lines to copy, and what each does. */
+  readonly examples: readonly (readonly [call: string, what: string])[];
   /** Every command takes `--help` and `--env-file` as well. */
   readonly options: NonNullable<ParseArgsConfig['options']>;
   /** True: it reads all that follows its name itself, as `words`. */
@@ -125,6 +132,11 @@ export class CommandError extends Error {
     this.exitCode = exitCode;
     this.hint = hint;
   }
+}
+
+/** The output of `--help`. */
+export function helpText({ help, examples }: Pick<Command, 'help' | 'examples'>): string {
+  return `${help}\n\nExamples:\n${examples.map(([call, what]) => `  # ${what}\n  ${call}\n`).join('')}`;
 }
 
 /** The option's text, or null if it was not given. */

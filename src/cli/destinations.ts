@@ -25,6 +25,7 @@ const ACTIONS: Readonly<Record<string, Action>> = { list, add, update, remove };
 
 export const destinations: Command = {
   name: 'destinations',
+  group: 'Looking closer',
   summary: 'show and edit who is told when this device goes offline',
   help: `fieldpost destinations [list] [--hidden] [--json]
 fieldpost destinations add --type TYPE --to DESTINATION --lang LANG --name NAME
@@ -45,6 +46,11 @@ for push an email address or a placeholder like OWNER, which the cloud resolves.
 A change takes effect at once. The cloud gets it as soon as the link allows.
 Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75
 the disk cannot store it.`,
+  examples: [
+    ['fieldpost destinations', 'who is told when this device goes offline'],
+    ['fieldpost destinations add --type email --to a@x.example --lang en --name Ann', 'tell Ann, too'],
+    ['fieldpost destinations update 3 --lang de', 'tell number 3 in German'],
+  ],
   options: {
     json: { type: 'boolean' },
     hidden: { type: 'boolean' },

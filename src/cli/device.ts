@@ -7,21 +7,24 @@ import type { CommandContext } from './command.js';
 import { serviceCommand, versionOf } from './service.js';
 
 const run = serviceCommand('fieldpost run', {
+  group: 'Service',
   summary: 'run the daemon, as the systemd service does',
   detail: `It runs until SIGTERM or Ctrl-C. On SIGHUP it reads its settings again. Without
 usable settings it ends with exit status 78; fieldpost check shows the problems.`,
 });
 
+/** In the order of the overview, which has each behind those of its group. */
 const COMMANDS: Program<CommandContext>['commands'] = {
-  run: async () => run,
-  check: async () => (await import('./check.js')).checkOf('fieldpost', 'daemon'),
+  send: async () => (await import('./send.js')).send,
   status: async () => (await import('./status.js')).status,
   queue: async () => (await import('./queue.js')).queue,
-  destinations: async () => (await import('./destinations.js')).destinations,
-  send: async () => (await import('./send.js')).send,
-  sendmail: async () => (await import('./sendmail.js')).sendmailAs('sendmail'),
+  check: async () => (await import('./check.js')).checkOf('fieldpost', 'daemon'),
   report: async () => (await import('./report.js')).report,
+  destinations: async () => (await import('./destinations.js')).destinations,
+  run: async () => run,
+  sendmail: async () => (await import('./sendmail.js')).sendmailAs('sendmail'),
   purge: async () => (await import('./purge.js')).purge,
+  help: async () => (await import('./help.js')).helpOf(DEVICE_PROGRAM),
   version: async () => versionOf('fieldpost'),
 };
 
@@ -35,10 +38,11 @@ export const DEVICE_PROGRAM: Program<CommandContext> = {
   name: 'fieldpost',
   commands: COMMANDS,
   aliases: ALIASES,
-  guide: `fieldpost <command> --help tells more; fieldpost help FIELDPOST_LOG explains
-that setting. Settings come from the environment or from --env-file FILE.
-Without either, the commands that ask the daemon, and check, use those of the
-service: /etc/fieldpost/fieldpost.env, then /etc/fieldpost/conf.d/*.env.
+  guide: `fieldpost help WORD searches commands and settings; fieldpost <command> --help
+tells more. Settings come from the environment or from --env-file FILE. Without
+either, the commands that ask the daemon, and check, use those of the service:
+/etc/fieldpost/fieldpost.env, then /etc/fieldpost/conf.d/*.env. The reference
+cloud is a program of its own, fieldpost-cloud.
 `,
 };
 

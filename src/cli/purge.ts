@@ -14,6 +14,7 @@ const ANSWER_MS = HOUR_MS;
 
 export const purge: Command = {
   name: 'purge',
+  group: 'Service',
   summary: 'overwrite the content of finished messages on the disk',
   help: `fieldpost purge [--damaged] [--json]
 
@@ -26,6 +27,7 @@ last reply of the latest finished messages stay.
 
 Exit status: 0 done, 69 no daemon answers, 75 the disk failed: some content may
 be left, run it again.`,
+  examples: [['fieldpost purge', 'leave no content of sent mails on the disk']],
   options: { damaged: { type: 'boolean' }, json: { type: 'boolean' } },
   takesWords: true,
   asksService: true,

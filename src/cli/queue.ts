@@ -58,6 +58,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
 
 export const queue: Command = {
   name: 'queue',
+  group: 'Every day',
   summary: 'show the queue; retry, cancel, hold messages',
   help: `fieldpost queue [list] [--status STATUS] [--json]
 fieldpost queue VERB [ID...] [--json]
@@ -74,6 +75,12 @@ fieldpost queue VERB [ID...] [--json]
 STATUS is one of ${STATUSES.join(', ')}.
 Exit status: 0 done, 65 no such message, or its status does not allow this, 69
 no daemon answers.`,
+  examples: [
+    ['fieldpost queue', 'what waits, and why'],
+    ['fieldpost queue list --status failed', 'what has failed, with the replies of the relay'],
+    ['fieldpost queue retry ID', 'try one message again, for example after a failure'],
+    ['fieldpost queue hold', 'send nothing until fieldpost queue release'],
+  ],
   options: { json: { type: 'boolean' }, status: { type: 'string' } },
   verbs: Object.keys(ACTIONS),
   takesWords: true,

@@ -46,6 +46,7 @@ const ACCOUNT_KEYS: readonly string[] = ['FIELDPOST_RELAY_USER', 'FIELDPOST_RELA
 
 export const report: Command = {
   name: 'report',
+  group: 'Looking closer',
   summary: 'write all that a support desk asks for, without secrets',
   help: `fieldpost report [--out FILE] [--env-file FILE]
 
@@ -65,6 +66,10 @@ words that are usual in replies.
 
 Exit status: 0 the report is written, 73 FILE is there already or cannot be
 made.`,
+  examples: [
+    ['fieldpost report | less', 'read it first'],
+    ['sudo fieldpost report --out report.txt', 'all of it in a file, for the support desk'],
+  ],
   options: { out: { type: 'string' } },
   asksService: true,
   readsEnvFile: true,

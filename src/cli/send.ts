@@ -45,6 +45,7 @@ interface Shown {
 
 export const send: Command = {
   name: 'send',
+  group: 'Every day',
   summary: 'send a mail, an SMS, a call or a push message',
   help: `fieldpost send --to ADDRESS [--subject TEXT] [--body TEXT | -] [--html TEXT]
                [--attach FILE]... [OPTION]...
@@ -55,8 +56,8 @@ stored it and delivers it as soon as the network allows. fieldpost queue show
 ID shows its status.
 
   --type TYPE            email (the default), sms, phone or push
-  --to ADDRESS           also 'Name <address>'; may be repeated. All get the same
-                         mail, and see each other in it
+  --to ADDRESS           also 'Name <address>'; may be repeated. All get the
+                         same mail, and see each other in it
   --each                 each --to gets a mail of its own, and sees no other.
                          Without --attach the daemon accepts all or none. With
                          it they go one after the other; the first fault ends it
@@ -83,6 +84,13 @@ ID shows its status.
 Exit status: 0 stored (with --wait: sent), 65 refused (with --wait: failed,
 expired or cancelled), 66 a file cannot be read, 69 no daemon answers, 75 full
 or stopping: try later (with --wait: not final yet), 77 not allowed.`,
+  examples: [
+    ["fieldpost send --to ops@example.com --subject 'Door open' --body 'Door 7.'", 'a mail'],
+    ['journalctl -n 50 | fieldpost send --to ops@example.com --subject Log', 'the text from another program'],
+    ['fieldpost send --to ops@example.com --body See. --attach ./photo.jpg', 'a mail with a picture'],
+    ["fieldpost send --type sms --to +4915112345678 --body 'Door 7 is open.'", 'an SMS'],
+    ['fieldpost send --to ops@example.com --body Test --wait 30s', 'wait until the relay has taken the mail'],
+  ],
   options: {
     type: { type: 'string' },
     to: { type: 'string', multiple: true },

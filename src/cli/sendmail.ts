@@ -22,7 +22,7 @@ import {
   type Purpose,
   waysOver,
 } from './client.js';
-import { type Command, type CommandContext, CommandError } from './command.js';
+import { type Command, type CommandContext, CommandError, helpText } from './command.js';
 import { hasOwnSettings, tolerantEnvironment } from './environment.js';
 
 /** A mail of this size is kept in memory until the daemon has it; a larger one is kept in a file. */
@@ -41,15 +41,16 @@ const NAMES = { sendmail: [], mailq: ['-bp'], newaliases: ['-bi'] } as const;
 export function sendmailAs(name: keyof typeof NAMES): Command {
   return {
     name,
+    group: 'Service',
     summary: 'send a ready-made mail, as cron and other programs do it',
-    help: HELP,
+    ...TEXT,
     options: {},
     readsArguments: true,
     asksService: false,
     readsEnvFile: true,
     async run({ words }, context) {
       if (words[0] === '--help') {
-        context.stdout.write(`${HELP}\n`);
+        context.stdout.write(helpText(TEXT));
         return EXIT.ok;
       }
       try {
@@ -73,7 +74,8 @@ function sentenceOf({ message, hint }: CommandError): string {
   return [...(isTold ? [] : [head]), ...details, hint].filter((one) => one !== '').join('; ');
 }
 
-const HELP = `fieldpost sendmail [-t] [-i] [-f SENDER] [RECIPIENT]... < MAIL
+const TEXT: Pick<Command, 'help' | 'examples'> = {
+  help: `fieldpost sendmail [-t] [-i] [-f SENDER] [RECIPIENT]... < MAIL
 fieldpost sendmail -bp (mailq)        print the queue as Postfix does
 fieldpost sendmail -q                 try all messages now
 fieldpost sendmail -bi (newaliases)   do nothing: there are no aliases
@@ -90,7 +92,15 @@ The other options of sendmail are accepted and do nothing: -F and -B, for
 example.
 
 Exit status: 0 stored, 64 wrong usage, 65 refused, 67 no such user, 75 full or
-no daemon answers: try later, 77 not allowed.`;
+no daemon answers: try later, 77 not allowed.`,
+  examples: [
+    [
+      "printf 'Subject: Hi\\n\\nText.\\n' | fieldpost sendmail ops@example.com",
+      'a mail as a shell script writes it',
+    ],
+    ['fieldpost sendmail -t < mail.eml', 'a whole mail, to the recipients in its header'],
+  ],
+};
 
 async function carryOut(asked: SendmailCall, context: CommandContext): Promise<number> {
   if (asked.mode === 'list')

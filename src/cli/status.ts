@@ -11,6 +11,7 @@ import { columns, json, painter, utc } from './words.js';
 
 export const status: Command = {
   name: 'status',
+  group: 'Every day',
   summary: 'show the state of the daemon',
   help: `fieldpost status [--env-file FILE] [--json]
 
@@ -20,6 +21,10 @@ storage, clock, settings. --json prints the daemon's answer unchanged.
 Exit status: 0 the daemon accepts messages (a missing network is no error), 75
 it does not, because its queue is full or its storage fails, 69 no daemon
 answers.`,
+  examples: [
+    ['fieldpost status', 'is all well, and what waits?'],
+    ['fieldpost status --json | jq .relay', 'the state of the relay, for a script'],
+  ],
   options: { json: { type: 'boolean' } },
   asksService: true,
   async run(input, context) {

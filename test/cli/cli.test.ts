@@ -14,7 +14,11 @@ t.test('without a command it lists the commands; this is a usage error', async (
   t.equal(asked.code, 0);
   t.equal(asked.err, '');
   t.equal(asked.out, bare.err);
-  for (const name of ['run', 'check', 'status', 'queue', 'destinations', 'send', 'version']) {
+  t.match(
+    asked.out,
+    /^Every day\n {2}send .*\n {2}status .*\n {2}queue .*\n {2}check .*\n\nLooking closer\n/m,
+  );
+  for (const name of ['run', 'check', 'status', 'queue', 'destinations', 'send', 'help', 'version']) {
     t.match(asked.out, new RegExp(`^  ${name} +\\w`, 'm'));
     const help = await fieldpost([name, '--help']);
     t.equal(help.code, 0, name);
@@ -32,6 +36,30 @@ t.test('help explains a setting', async (t) => {
     code: 64,
     err: /did you mean FIELDPOST_KEEP_FAILED\?/,
   });
+});
+
+t.test('help searches commands and settings, by the beginnings of words', async (t) => {
+  const search = (...words: string[]) => fieldpost(['help', ...words]);
+  const firsts = ({ out }: { out: string }) => out.split('\n').map((line) => line.split(' ')[0]);
+  const logs = await search('log');
+  t.equal(logs.code, 0);
+  t.equal(firsts(logs)[0], 'FIELDPOST_LOG', 'a name goes before texts');
+  t.match((await search('starttls')).out, /^check +wrong .* it has no STARTTLS/m, 'the line that has it');
+  t.notOk(firsts(await search('port')).includes('report'), 'not the end of a word');
+  t.ok(firsts(await search('RELAY', 'passw')).includes('FIELDPOST_RELAY_PASSWORD'));
+  t.strictSame(firsts(await search('postfix')), ['sendmail', '']);
+  t.match(await search('queue'), { code: 0, out: /^fieldpost queue/ }, 'a command has its help');
+  for (const [word, guess] of [
+    ['sned', 'send'],
+    ['retyr', 'retry'],
+    ['passwrod', 'password'],
+    ['((', null],
+    ['__proto__', null],
+  ] as const) {
+    const { code, out, err } = await search(word);
+    t.strictSame([code, out], [64, ''], word);
+    t.match(err, guess === null ? /^fieldpost: nothing is found for \S+\n/ : `; did you mean ${guess}?\n`);
+  }
 });
 
 t.test('a mistyped key gets the right one as a hint', async (t) => {

@@ -24,6 +24,8 @@ async function completion(): Promise<string> {
   const names = commands.map(({ name }) => name);
   const takers = new Set<string>();
   const cases = commands.map(({ name, options, verbs = [], readsArguments }) => {
+    if (name === 'help')
+      return `    help) verbs='${[...names, ...DEVICE_SETTINGS.secretByKey.keys()].join(' ')}' options='--help' ;;`;
     if (readsArguments) return `    ${name}) compopt -o default; return ;;`;
     const all = Object.entries({ ...options, ...COMMON });
     for (const [option, { type }] of all) if (type === 'string') takers.add(option);
@@ -60,10 +62,9 @@ ${values.join('\n')}
   fi
   case \${COMP_WORDS[1]} in
 ${cases.join('\n')}
-    help) verbs='${[...names, ...DEVICE_SETTINGS.secretByKey.keys()].join(' ')}' ;;
   esac
   if ((COMP_CWORD == 1)); then
-    words='${names.join(' ')} help --help --version'
+    words='${names.join(' ')} --help --version'
   elif [[ $cur == -* ]]; then
     words=$options
   else
