@@ -1,8 +1,10 @@
 /**
- * `fieldpost check`, and that of the cloud: shows all problems of the configuration, or the effective settings with secrets
- * hidden. With --relay it tries each relay, shows each step as it happens, and a verdict.
+ * `fieldpost check`, and that of the cloud: shows all problems of the configuration, or the settings with secrets hidden, and
+ * where each stands. With --relay it tries each relay, shows each step as it happens, and a verdict.
  */
+import type { Row } from '../base/config/row.js';
 import { formatProblem } from '../base/config/settings.js';
+import type { Place } from '../base/config/types.js';
 import { EXIT } from '../base/errors.js';
 import { counted, visible } from '../base/text.js';
 import type { TrialFault, TrialStep } from '../base/views.js';
@@ -18,13 +20,19 @@ export function checkOf(program: string, service: 'daemon' | 'cloud'): Command<P
   return {
     name: 'check',
     group: isDaemon ? 'Every day' : '',
-    summary: 'check the configuration and show the effective settings',
-    help: `${program} check [--relay [--to ADDRESS]] [--env-file FILE] [--json]
+    summary: 'check the settings; show what is set, and where',
+    help: `${program} check [--all] [--env-file FILE] [--json]
+${program} check --relay [--to ADDRESS] [--env-file FILE] [--json]
 
-Reads the configuration as the ${service} does. Prints every setting with its
-effective value, secrets hidden; or every problem. Exit status 78: the ${service}
-refuses these settings.${isDaemon ? ' A start then uses the last good ones, if there are any.' : ''}
-${program} help FIELDPOST_LOG explains that setting.
+Reads the settings as the ${service} does. Prints each that is set, secrets hidden,
+with the file and line that set it; or every problem. --all: the others, too,
+with their defaults. Exit status 78: the ${service} refuses these settings.${
+      isDaemon ? '\nA start then uses the last good ones, if there are any.' : ''
+    }
+
+--json prints all of them as config, and as settings those of the list, each
+with its key, value and source: {file, line}, environment, credential or
+default.
 
 --relay then connects to each relay and logs in, as delivery does, and tells
 each step. --to ADDRESS also sends a test mail, directly and not through the
@@ -39,36 +47,93 @@ recipient.`,
       [`${program} check`, 'what is set, and where; or every problem'],
       [`${program} check --relay --to you@example.com`, 'does the relay take a mail?'],
     ],
-    options: { json: { type: 'boolean' }, relay: { type: 'boolean' }, to: { type: 'string' } },
+    options: {
+      json: { type: 'boolean' },
+      all: { type: 'boolean' },
+      relay: { type: 'boolean' },
+      to: { type: 'string' },
+    },
     asksService: isDaemon,
     async run(input, context) {
-      const { stdout, stderr, env, hostname } = context;
+      const { stdout, stderr, env, hostname, places } = context;
       const to = recipientOf(input, program);
       const inJson = input.options.json === true;
       const parsed = context.settings.parse(env, context.read, context);
       if ('problems' in parsed) {
+        const problems = parsed.problems.map((one) => ({
+          ...one,
+          source: places?.get(one.key) ?? 'environment',
+        }));
         if (inJson) {
-          stdout.write(json(parsed));
+          stdout.write(json({ problems }));
           return EXIT.config;
         }
-        for (const problem of parsed.problems) stderr.write(`${visible(formatProblem(problem))}\n`);
+        for (const { source, ...problem } of problems) {
+          const place = typeof source === 'string' ? '' : `${inWords(source)}: `;
+          stderr.write(`${visible(place + formatProblem(problem))}\n`);
+        }
         const verdict = `${counted(parsed.problems.length, 'problem')}: the ${service} refuses these settings.`;
         stderr.write(`${painter(stderr, env)('bad', verdict)}\n`);
         return EXIT.config;
       }
       const config = context.settings.describe(parsed.config, hostname);
+      const all = context.settings.rows.map(([, row]) => settingOf(row, config[row.key] ?? '', context));
+      const settings = input.options.all === true ? all : all.filter(({ source }) => source !== 'default');
       const sizeBytes = await context.fileSystemBytes(parsed.config.stateDir);
       const warnings = allWarnings(parsed, hostname, sizeBytes);
       if (!inJson) {
-        for (const [key, value] of Object.entries(config)) stdout.write(`${visible(`${key}=${value}`)}\n`);
+        stdout.write(listOf(settings, all.length, program));
         for (const warning of warnings) stderr.write(`warning: ${visible(warning)}\n`);
       }
       const tried =
         input.options.relay === true ? await tryRelays(parsed.config, to, context, !inJson) : null;
-      if (inJson) stdout.write(json({ config, warnings, ...(tried !== null && { relays: tried.results }) }));
+      if (inJson)
+        stdout.write(
+          json({
+            config,
+            settings: settings.map(({ by, ...one }) => one),
+            warnings,
+            ...(tried !== null && { relays: tried.results }),
+          }),
+        );
       return tried?.exitCode ?? EXIT.ok;
     },
   };
+}
+
+/** A setting with what gives its value; `by` is the variable. */
+interface Sourced {
+  readonly key: string;
+  readonly value: string;
+  readonly source: Place | 'environment' | 'credential' | 'default';
+  readonly by: string;
+}
+
+function settingOf(row: Row<unknown>, value: string, { env, places }: ProgramContext): Sourced {
+  const { key, credential, also } = row;
+  const isSet = (name: string) => (env[name] ?? '').trim() !== '';
+  const own = credential === null ? [key] : [key, `${key}_FILE`];
+  const by = own.find(isSet) ?? (value === '' ? undefined : also.find(isSet));
+  if (by !== undefined) return { key, value, by, source: places?.get(by) ?? 'environment' };
+  const isGiven = credential !== null && value !== '';
+  return { key, value, by: credential ?? '', source: isGiven ? 'credential' : 'default' };
+}
+
+/** `KEY=value`, and behind it what gives it. */
+function listOf(settings: readonly Sourced[], count: number, program: string): string {
+  const lines = settings.map(({ key, value, source, by }) => {
+    const via = by === key || by === '' || source === 'default' ? '' : `${by}, `;
+    const words = typeof source === 'string' ? source : inWords(source);
+    return `${visible(`${key}=${value}`).padEnd(SETTING_CHARS)}  ${visible(via + words)}`;
+  });
+  const others = count - settings.length;
+  const which = settings.length === 0 ? `Nothing is set; all ${others}` : `The other ${others}`;
+  const rest = `${which} have their defaults: ${program} check --all`;
+  return `${[...lines, ...(others > 0 ? [rest] : [])].join('\n')}\n`;
+}
+
+function inWords({ file, line }: Place): string {
+  return `${file}:${line}`;
 }
 
 /** The result for one relay; `fault` is null for a good one. */
@@ -87,6 +152,8 @@ const EXIT_BY_BLAME: Readonly<Record<TrialFault['blame'], number>> = {
 };
 
 const STEP_CHARS = 11;
+/** The sources of shorter settings stand below each other. */
+const SETTING_CHARS = 44;
 
 /** The recipient of --to, or null. Throws CommandError (64) if it is no address, or without --relay. */
 function recipientOf({ options: { relay, to } }: CommandInput, program: string): Address | null {

@@ -4,11 +4,10 @@
  */
 import { parseArgs } from 'node:util';
 import { guessOf } from '../base/config/nearest.js';
-import type { Environment } from '../base/config/types.js';
 import { EXIT, wordsOf } from '../base/errors.js';
 import { visible } from '../base/text.js';
 import { type Command, CommandError, type CommandInput, helpText, type ProgramContext } from './command.js';
-import { hasOwnSettings, serviceEnvironment, withEnvFile } from './environment.js';
+import { type Given, hasOwnSettings, serviceEnvironment, withEnvFile } from './environment.js';
 
 /** A program with commands. */
 export interface Program<C extends ProgramContext> {
@@ -67,21 +66,17 @@ async function dispatch<C extends ProgramContext>(
     context.stdout.write(helpText(command));
     return EXIT.ok;
   }
-  const env = environmentFor(command, input, context);
+  const given = givenTo(command, input, context);
   const ofService =
     command.asksService && input.options['env-file'] === undefined && !hasOwnSettings(context.env);
-  return command.run(input, { ...context, env, ofService });
+  return command.run(input, { ...context, ...given, ofService });
 }
 
-function environmentFor<C extends ProgramContext>(
-  command: Command<C>,
-  input: CommandInput,
-  context: C,
-): Environment {
+function givenTo<C extends ProgramContext>(command: Command<C>, input: CommandInput, context: C): Given {
   const file = input.options['env-file'];
-  if (command.readsEnvFile) return context.env;
+  if (command.readsEnvFile) return context;
   if (typeof file === 'string') return withEnvFile(file, context);
-  return command.asksService ? serviceEnvironment(context) : context.env;
+  return command.asksService ? serviceEnvironment(context) : context;
 }
 
 async function find<C extends ProgramContext>(program: Program<C>, name: string): Promise<Command<C>> {

@@ -4,7 +4,14 @@
 import type { ParseArgsConfig } from 'node:util';
 import type { CloudProxy } from '../base/config/proxy.js';
 import type { Settings } from '../base/config/settings.js';
-import type { Environment, ListenConfig, ReadText, SettingsSource, StatOf } from '../base/config/types.js';
+import type {
+  Environment,
+  ListenConfig,
+  Places,
+  ReadText,
+  SettingsSource,
+  StatOf,
+} from '../base/config/types.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Disk, DiskFile } from '../base/system/disk.js';
 import type { Output } from '../base/system/process.js';
@@ -39,6 +46,8 @@ export interface ClientConfig extends MailConfig {
 /** The process and the outside, for the commands of every program. */
 export interface ProgramContext {
   readonly env: Environment;
+  /** Where the env files have the keys of `env`; those of the process are in none. */
+  readonly places?: Places;
   readonly stdout: Output;
   readonly stderr: Output;
   readonly read: ReadText;

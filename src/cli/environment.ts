@@ -2,7 +2,7 @@
  * The settings of commands: from the environment, and from the env files of the service.
  */
 import { parseEnvFile } from '../base/config/env-file.js';
-import type { Environment, SettingsSource } from '../base/config/types.js';
+import type { Environment, Place, Places, SettingsSource } from '../base/config/types.js';
 import { EXIT, systemCodeOf, wordsOf } from '../base/errors.js';
 import { CommandError, type ProgramContext } from './command.js';
 
@@ -27,7 +27,7 @@ export const STATE_DIRECTORY = '/var/lib/fieldpost';
  */
 export function settingsFor(envFile: string | null, context: ProgramContext): SettingsSource {
   const read = () => {
-    if (envFile !== null) return readEnvFile(envFile, context);
+    if (envFile !== null) return readEnvFile(envFile, context).values;
     return context.isUnit ? readServiceFiles(context) : {};
   };
   let fault: string | null = null;
@@ -58,11 +58,19 @@ export function settingsFor(envFile: string | null, context: ProgramContext): Se
   };
 }
 
-/** What is in the env files of the service. */
-interface ServiceFiles {
+/** An environment, and where its keys come from. */
+export type Given = Pick<ProgramContext, 'env' | 'places'>;
+
+/** What is in an env file. */
+interface FileContent {
   readonly values: Environment;
+  readonly places: Places;
   /** A sentence for each fault. */
   readonly problems: readonly string[];
+}
+
+/** What is in the env files of the service. */
+interface ServiceFiles extends FileContent {
   /** What this user has no permission to read. */
   readonly denied: readonly string[];
   /** False if there is none: no service is installed. */
@@ -72,6 +80,7 @@ interface ServiceFiles {
 /** Reads the env files of the service in the order in which systemd reads them. */
 function serviceFiles(context: ProgramContext): ServiceFiles {
   const values: Record<string, string | undefined> = {};
+  const places = new Map<string, Place>();
   const problems: string[] = [];
   const denied: string[] = [];
   let exist = false;
@@ -95,34 +104,37 @@ function serviceFiles(context: ProgramContext): ServiceFiles {
     attempt(path, () => {
       const file = parseFile(path, context.read(path));
       Object.assign(values, file.values);
+      for (const [key, place] of file.places) places.set(key, place);
       problems.push(...file.problems);
     });
-  return { values, problems, denied, exist: exist || denied.length > 0 };
+  return { values, places, problems, denied, exist: exist || denied.length > 0 };
 }
 
 /** The settings in the env files of the service. Throws CommandError: 77 without permission for one, 78 for a fault. */
 function readServiceFiles(context: ProgramContext): Environment {
-  const { values, problems, denied } = serviceFiles(context);
+  const files = serviceFiles(context);
+  const { denied } = files;
   if (denied.length > 0)
     throw new CommandError(
       EXIT.noPermission,
       `this user has no permission to read ${denied.join(' and ')}: restart the service instead`,
     );
-  return withoutProblems({ values, problems });
+  return withoutProblems(files).values;
 }
 
 /** The environment with the settings of the env file `path` over it, as EnvironmentFile= does. Throws CommandError (78). */
-export function withEnvFile(path: string, context: ProgramContext): Environment {
-  return { ...context.env, ...readEnvFile(path, context) };
+export function withEnvFile(path: string, context: ProgramContext): Given {
+  const { values, places } = readEnvFile(path, context);
+  return { env: { ...context.env, ...values }, places };
 }
 
 /**
  * The environment of the service on this device, as far as this user can read it: `fieldpost status` finds the daemon
  * without options. An environment with a FIELDPOST_ key is used unchanged.
  */
-export function serviceEnvironment(context: ProgramContext): Environment {
+export function serviceEnvironment(context: ProgramContext): Given {
   const { env } = context;
-  if (hasOwnSettings(env)) return env;
+  if (hasOwnSettings(env)) return { env };
   const credentials = canRead(`${CREDENTIALS}/api-token`, context)
     ? { CREDENTIALS_DIRECTORY: CREDENTIALS }
     : {};
@@ -131,10 +143,10 @@ export function serviceEnvironment(context: ProgramContext): Environment {
     context.stderr.write(
       `fieldpost: this user has no permission to read ${path}, so its settings are ignored\n`,
     );
-  const values = withoutProblems(files);
+  const { values, places } = withoutProblems(files);
   // Without a service: use the default state directory.
-  if (!files.exist) return { ...credentials, ...env };
-  return { ...credentials, STATE_DIRECTORY, ...withoutProxies(env), ...values };
+  if (!files.exist) return { env: { ...credentials, ...env } };
+  return { env: { ...credentials, STATE_DIRECTORY, ...withoutProxies(env), ...values }, places };
 }
 
 /** True if the environment has settings of Fieldpost itself. */
@@ -169,7 +181,7 @@ function withoutProxies(env: Environment): Environment {
  */
 export function tolerantEnvironment(context: ProgramContext): Environment {
   try {
-    return serviceEnvironment({ ...context, stderr: { write: () => undefined, isTTY: false } });
+    return serviceEnvironment({ ...context, stderr: { write: () => undefined, isTTY: false } }).env;
   } catch (error) {
     if (error instanceof CommandError) return context.env;
     throw error;
@@ -186,7 +198,7 @@ function canRead(path: string, context: ProgramContext): boolean {
   }
 }
 
-function readEnvFile(path: string, context: ProgramContext): Environment {
+function readEnvFile(path: string, context: ProgramContext): FileContent {
   let text: string;
   try {
     text = context.read(path);
@@ -200,13 +212,15 @@ function cannotUse(error: unknown): string {
   return `the env file cannot be used: ${wordsOf(error)}`;
 }
 
-function parseFile(path: string, text: string): Pick<ServiceFiles, 'values' | 'problems'> {
-  const { values, problems } = parseEnvFile(text);
-  return { values, problems: problems.map(({ line, detail }) => `${path}:${line}: ${detail}`) };
+function parseFile(path: string, text: string): FileContent {
+  const { values, lines, problems } = parseEnvFile(text);
+  const places = new Map([...lines].map(([key, line]) => [key, { file: path, line }]));
+  return { values, places, problems: problems.map(({ line, detail }) => `${path}:${line}: ${detail}`) };
 }
 
-/** The values, if there is no problem. Throws CommandError (78). */
-function withoutProblems({ values, problems }: Pick<ServiceFiles, 'values' | 'problems'>): Environment {
+/** The content, if there is no problem. Throws CommandError (78). */
+function withoutProblems(content: FileContent): FileContent {
+  const { problems } = content;
   if (problems.length > 0) throw new CommandError(EXIT.config, problems.join('\n'));
-  return values;
+  return content;
 }

@@ -130,7 +130,7 @@ function settingsFor(input: CommandInput, context: CommandContext, notes: string
     isTTY: false,
   };
   try {
-    return file === null ? serviceEnvironment({ ...context, stderr }) : withEnvFile(file, context);
+    return (file === null ? serviceEnvironment({ ...context, stderr }) : withEnvFile(file, context)).env;
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     notes.push(...error.message.split('\n'));

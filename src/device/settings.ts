@@ -223,6 +223,7 @@ export const DEVICE_ROWS = {
     key: 'FIELDPOST_CLOUD_PROXY',
     kind: cloudProxy,
     credential: 'cloud-proxy',
+    also: ['https_proxy', 'HTTPS_PROXY'],
     none: '`HTTPS_PROXY` of the environment, unless `NO_PROXY` excepts the cloud; else none',
     follows: 'live',
     about:

@@ -330,6 +330,7 @@ export const SERVICE_SETTINGS = {
     // The directory of systemd comes before it: see namedStateDirectory.
     fallback: './.fieldpost',
     words: '`$STATE_DIRECTORY`, else `./.fieldpost`',
+    also: ['STATE_DIRECTORY'],
     about: 'Where messages and the address book are kept.',
   }),
   logLevel: given({

@@ -175,7 +175,7 @@ t.test('commands and the service read the env files of the unit, in its order', 
   const { out, err } = await fieldpost(['check'], { files });
   t.notMatch(err, /assignment|KEY/);
   for (const line of ['HISTORY=9', 'MAX_QUEUE=8', 'RETRY_MIN=2m', 'LOG=warn', 'MAX_BATCH=3'])
-    t.match(out, new RegExp(`^FIELDPOST_${line}$`, 'm'));
+    t.match(out, new RegExp(`^FIELDPOST_${line} +/etc/fieldpost/`, 'm'));
 
   // systemd has put the settings of all files into the environment.
   const env = { FIELDPOST_HISTORY: '9', FIELDPOST_MAX_QUEUE: '8', FIELDPOST_RETRY_MIN: '2m', A: '1' };
@@ -194,7 +194,7 @@ t.test('commands and the service read the env files of the unit, in its order', 
   const alone = await fieldpost(['check'], { files: { [drop('a.env')]: 'FIELDPOST_MAX_BATCH=3' } });
   t.match(
     alone.out,
-    /^FIELDPOST_STATE_DIR=\/var\/lib\/fieldpost$[\s\S]*^FIELDPOST_MAX_BATCH=3$/m,
+    /^FIELDPOST_STATE_DIR=\/var\/lib\/fieldpost +STATE_DIRECTORY, environment$[\s\S]*^FIELDPOST_MAX_BATCH=3 /m,
     'one without the first',
   );
 });
@@ -211,14 +211,18 @@ t.test('faults in drop-in files name the file and the line; what cannot be read 
   const directory = { [drop('a.env')]: failure('EISDIR', drop('a.env')) };
   t.match(await fieldpost(['check'], { files: directory }), { code: 78, err: /a\.env/ });
   const gone = { [drop('a.env')]: failure('ENOENT', drop('a.env')), [drop('b.env')]: 'FIELDPOST_LOG=warn' };
-  t.match((await fieldpost(['check'], { files: gone })).out, /^FIELDPOST_LOG=warn$/m, 'a link to nothing');
+  t.match(
+    (await fieldpost(['check'], { files: gone })).out,
+    /^FIELDPOST_LOG=warn .*b\.env:1$/m,
+    'a link to nothing',
+  );
 
   const relay = 'FIELDPOST_RELAY=smtp://mail.example.com\nFIELDPOST_FROM=a@b.example';
   for (const denied of [drop('a.env'), (UNIT_FILES[1] ?? '').replace('/*.env', '')]) {
     const files = { [SERVICE_FILE]: relay, [denied]: failure('EACCES', denied) };
     const some = await fieldpost(['check'], { files });
     t.equal(some.code, 0);
-    t.match(some.out, /^FIELDPOST_RELAY=smtp:\/\/mail\.example\.com:25$/m, 'the others hold');
+    t.match(some.out, /^FIELDPOST_RELAY=smtp:\/\/mail\.example\.com:25 /m, 'the others hold');
     t.equal(
       some.err,
       `fieldpost: this user has no permission to read ${denied}, so its settings are ignored\n`,
@@ -243,13 +247,60 @@ t.test('check shows what takes effect, with secrets hidden', async (t) => {
   const env = { FIELDPOST_RELAY: 'smtp://u@h', FIELDPOST_RELAY_PASSWORD: 'hunter2' };
   const { code, out, err } = await fieldpost(['check'], { env });
   t.equal(code, 0);
-  t.match(out, /^FIELDPOST_RELAY=smtp:\/\/u@h:587$/m);
-  t.match(out, /^FIELDPOST_RELAY_PASSWORD=\(hidden\)$/m);
-  t.match(out, /^FIELDPOST_RETRY_MIN=1m$/m);
+  t.match(
+    out.split('\n').map((line) => line.split(/ {2,}/)),
+    [
+      ['FIELDPOST_RELAY=smtp://u@h:587', 'environment'],
+      ['FIELDPOST_RELAY_PASSWORD=(hidden)', 'environment'],
+      [/^The other \d+ have their defaults: fieldpost check --all$/],
+      [''],
+    ],
+  );
+  const all = await fieldpost(['check', '--all'], { env });
+  t.match(all.out, /^FIELDPOST_RELAY=smtp:.* environment$[\s\S]*^FIELDPOST_RETRY_MIN=1m +default$/m);
+  t.notMatch(all.out, /--all/);
   t.match(err, /^warning: FIELDPOST_RELAY_PASSWORD/);
   const asJson = JSON.parse((await fieldpost(['check', '--json'], { env })).out);
   t.match(asJson, { config: { FIELDPOST_RETRY_MIN: '1m' }, warnings: [/FIELDPOST_RELAY_PASSWORD/] });
   t.notMatch(out + err + JSON.stringify(asJson), /hunter2/);
+});
+
+t.test('check tells where each setting stands, for scripts, too; and where a faulty one', async (t) => {
+  const files = {
+    [SERVICE_FILE]: '# a comment\nFIELDPOST_RELAY=smtp://u@h\nFIELDPOST_LOG=info\n',
+    [(UNIT_FILES[1] ?? '').replace('*.env', 'a.env')]: '\nFIELDPOST_LOG="error"\nFIELDPOST_LOG=warn\n',
+    '/run/credentials/fieldpost.service/api-token': '0123456789abcdef',
+    '/run/credentials/fieldpost.service/relay-password': 'hunter2',
+  };
+  const { out } = await fieldpost(['check'], { files });
+  t.match(out, /^FIELDPOST_RELAY=\S+ +\/etc\/fieldpost\/fieldpost\.env:2$/m);
+  t.match(out, /^FIELDPOST_LOG=warn +\/etc\/fieldpost\/conf\.d\/a\.env:3$/m, 'the line that holds');
+  t.match(out, /^FIELDPOST_RELAY_PASSWORD=\(hidden\) +relay-password, credential$/m);
+  const read = async (...args: string[]) =>
+    JSON.parse((await fieldpost(['check', '--json', ...args], { files })).out);
+  const { config, settings, warnings } = await read();
+  t.ok(Array.isArray(warnings));
+  t.strictSame(
+    settings.filter(({ key }: { key: string }) => /RELAY|LOG/.test(key)),
+    [
+      { key: 'FIELDPOST_RELAY', value: 'smtp://u@h:587', source: { file: SERVICE_FILE, line: 2 } },
+      { key: 'FIELDPOST_RELAY_PASSWORD', value: '(hidden)', source: 'credential' },
+      { key: 'FIELDPOST_LOG', value: 'warn', source: { file: '/etc/fieldpost/conf.d/a.env', line: 3 } },
+    ],
+  );
+  const all = (await read('--all')).settings as { key: string; value: string; source: unknown }[];
+  t.strictSame(Object.fromEntries(all.map(({ key, value }) => [key, value])), config, 'with --all each');
+  t.match(all.find(({ key }) => key === 'FIELDPOST_HISTORY')?.source, 'default');
+  const inFile = { '/f': '\nFIELDPOST_LOG=loud\nFIELDPOST_API_TOKEN_FILE=/gone\n' };
+  const bad = await fieldpost(['check', '--env-file', '/f'], {
+    files: inFile,
+    env: { FIELDPOST_TEAPOT: '1' },
+  });
+  t.match(bad.err, /^FIELDPOST_TEAPOT: .*\n\/f:3: FIELDPOST_API_TOKEN_FILE: .*\n\/f:2: FIELDPOST_LOG=loud: /);
+  const asJson = await fieldpost(['check', '--env-file', '/f', '--json'], { files: inFile });
+  t.match(JSON.parse(asJson.out), {
+    problems: [{ source: { file: '/f', line: 3 } }, { key: 'FIELDPOST_LOG' }],
+  });
 });
 
 t.test('check warns about a partition that is smaller than FIELDPOST_MIN_FREE', async (t) => {
@@ -291,13 +342,17 @@ t.test('check uses the settings of the service if the environment has none', asy
   const files = { [SERVICE_FILE]: 'FIELDPOST_LOG=error\n', '/f': 'FIELDPOST_LOG=debug\n' };
   const credentials = { '/run/credentials/fieldpost.service/relay-password': 'x\n' };
   const service = await fieldpost(['check'], { files });
-  t.match(service.out, /^FIELDPOST_LOG=error$/m);
-  t.match(service.out, /^FIELDPOST_STATE_DIR=\/var\/lib\/fieldpost$/m, 'and its state directory');
-  t.match((await fieldpost(['check'])).out, /^FIELDPOST_STATE_DIR=\.\/\.fieldpost$/m, 'there is no service');
-  t.match((await fieldpost(['check', '--env-file', '/f'], { files })).out, /^FIELDPOST_LOG=debug$/m);
+  t.match(service.out, /^FIELDPOST_LOG=error +\/etc\/fieldpost\/fieldpost\.env:1$/m);
+  t.match(service.out, /^FIELDPOST_STATE_DIR=\/var\/lib\/fieldpost /m, 'and its state directory');
   t.match(
-    (await fieldpost(['check'], { files, env: { FIELDPOST_HISTORY: '5' } })).out,
-    /^FIELDPOST_LOG=info$/m,
+    (await fieldpost(['check', '--all'])).out,
+    /^FIELDPOST_STATE_DIR=\.\/\.fieldpost +default$/m,
+    'there is no service',
+  );
+  t.match((await fieldpost(['check', '--env-file', '/f'], { files })).out, /^FIELDPOST_LOG=debug +\/f:1$/m);
+  t.match(
+    (await fieldpost(['check', '--all'], { files, env: { FIELDPOST_HISTORY: '5' } })).out,
+    /^FIELDPOST_LOG=info +default$/m,
   );
   const withUser = { [SERVICE_FILE]: 'FIELDPOST_RELAY=smtp://u@h\n' };
   t.equal((await fieldpost(['check'], { files: withUser })).code, 78, 'no password');
@@ -313,10 +368,13 @@ t.test('check does not take the proxy of a shell for that of the service', async
   const cloud = 'FIELDPOST_CLOUD=https://c.example\nFIELDPOST_DEVICE_ID=a\nFIELDPOST_CLOUD_KEY=k\n';
   const shown = async (file: string) =>
     /^FIELDPOST_CLOUD_PROXY=(.*)$/m.exec(
-      (await fieldpost(['check'], { files: { [SERVICE_FILE]: cloud + file }, env: shell })).out,
+      (await fieldpost(['check', '--all'], { files: { [SERVICE_FILE]: cloud + file }, env: shell })).out,
     )?.[1];
-  t.equal(await shown(''), '');
-  t.equal(await shown('HTTPS_PROXY=http://user:secret@proxy.example:1\n'), 'http://user:***@proxy.example:1');
+  t.match(await shown(''), /^ +default$/);
+  t.match(
+    await shown('HTTPS_PROXY=http://user:secret@proxy.example:1\n'),
+    /^http:\/\/user:\*\*\*@proxy\.example:1 +HTTPS_PROXY, \/etc\/fieldpost\/fieldpost\.env:4$/,
+  );
   const env = {
     ...shell,
     FIELDPOST_CLOUD: 'https://c.example',

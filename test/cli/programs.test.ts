@@ -54,13 +54,20 @@ t.test('the cloud lists its commands, and helps with each', async (t) => {
 });
 
 t.test('check and help of the cloud know its settings, and whose the others are', async (t) => {
-  const { code, out, err } = await call(CLOUD_PROGRAM, ['check'], { FIELDPOST_LISTEN: '127.0.0.1:1' });
+  const { code, out, err } = await call(CLOUD_PROGRAM, ['check', '--all'], {
+    FIELDPOST_LISTEN: '127.0.0.1:1',
+  });
   t.equal(code, 0);
-  t.match(out, /^FIELDPOST_CLOUD_SERVER_LISTEN=127\.0\.0\.1:43780$/m);
-  t.match(out, /^FIELDPOST_LOG=info$/m, 'the env files of the device are not read');
+  t.match(out, /^FIELDPOST_CLOUD_SERVER_LISTEN=127\.0\.0\.1:43780 +default$/m);
+  t.match(out, /^FIELDPOST_LOG=info +default$/m, 'the env files of the device are not read');
   t.notMatch(out, /^FIELDPOST_LISTEN=/m);
   t.match(err, 'warning: FIELDPOST_LISTEN is for fieldpost\n');
   t.match(err, /^warning: any key opens every call .*FIELDPOST_CLOUD_SERVER_KEYS_FILE$/m);
+  const own = await call(CLOUD_PROGRAM, ['check', '--env-file', '/f']);
+  t.match(
+    own.out,
+    /^FIELDPOST_LOG=warn +\/f:1\nThe other \d+ have their defaults: fieldpost-cloud check --all\n$/,
+  );
   const to = await call(CLOUD_PROGRAM, ['check', '--to', 'x@example.com']);
   t.match(to, { code: 64, err: 'fieldpost-cloud check --help\n' });
   t.match(await call(CLOUD_PROGRAM, ['help', 'FIELDPOST_CLOUD_SERVER_DELAY']), { out: /^default +90s$/m });

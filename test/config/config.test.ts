@@ -726,13 +726,25 @@ t.test('env files are read as systemd reads them', async (t) => {
     ['A=x=y', { A: 'x=y' }],
     ['A=tail\\', { A: 'tail' }],
   ];
-  for (const [text, values] of cases)
-    t.strictSame(parseEnvFile(text), { values, problems: [] }, JSON.stringify(text));
+  for (const [text, values] of cases) {
+    const { lines, ...read } = parseEnvFile(text);
+    t.strictSame(read, { values, problems: [] }, JSON.stringify(text));
+    t.strictSame([...lines.keys()].sort(), Object.keys(values).sort());
+  }
 });
 
 t.test('an env file is refused with the number of a line that systemd would ignore', async (t) => {
   const text = 'A=1\nB="x\ny"\nhunter2\nexport C=1\n1D=2\nE=\\\n\\\n3\n=4\nF="open\nG=1\n';
-  const { values, problems } = parseEnvFile(text);
+  const { values, lines, problems } = parseEnvFile(text);
+  t.strictSame(
+    [...lines],
+    [
+      ['A', 1],
+      ['B', 2],
+      ['E', 7],
+      ['F', 11],
+    ],
+  );
   t.match(values, { A: '1', B: 'x\ny', E: '3' });
   t.strictSame(
     problems.map((p) => p.line),

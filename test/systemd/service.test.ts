@@ -188,7 +188,10 @@ async function encryptedPassword(t: Test, it: Container): Promise<void> {
   await it.must('systemctl daemon-reload; systemctl restart fieldpost.service');
   const [id = ''] = await post(it);
   await it.until(`ls ${RELAYED}`, new RegExp(id));
-  t.match(await it.must('fieldpost check'), /^FIELDPOST_RELAY_PASSWORD=\(hidden\)$/m);
+  t.match(
+    await it.must('fieldpost check'),
+    /^FIELDPOST_RELAY_PASSWORD=\(hidden\) +relay-password, credential$/m,
+  );
   await it.must(`rm ${dropIn} ${encrypted}; mv /var/password ${plain}; systemctl daemon-reload`);
   await it.must('systemctl restart fieldpost.service');
 }
@@ -271,9 +274,12 @@ async function dropIns(t: Test, it: Container): Promise<void> {
     "tr '\\0' '\\n' < /proc/$(systemctl show fieldpost.service -p MainPID --value)/environ",
   );
   const shown = await it.must('fieldpost check');
-  for (const setting of [/^FIELDPOST_HISTORY=9$/m, /^FIELDPOST_KEEP_FAILED=6d$/m]) {
-    t.match(environ, setting, 'systemd');
-    t.match(shown, setting, 'fieldpost check');
+  for (const [setting, place] of [
+    ['FIELDPOST_HISTORY=9', 'a.env:1'],
+    ['FIELDPOST_KEEP_FAILED=6d', 'Z.env:2'],
+  ]) {
+    t.match(environ, new RegExp(`^${setting}$`, 'm'), 'systemd');
+    t.match(shown, new RegExp(`^${setting} +/etc/fieldpost/conf.d/${place}$`, 'm'), 'fieldpost check');
   }
   await it.write(file('b.env'), 'FIELDPOST_LOG=debug\nFIELDPOST_HISTORY=9\n');
   await it.must(`rm ${file('a.env')}`);

@@ -11,6 +11,8 @@ interface BadLine {
 
 interface EnvFile {
   readonly values: Record<string, string>;
+  /** The line of each key that holds. */
+  readonly lines: ReadonlyMap<string, number>;
   readonly problems: BadLine[];
 }
 
@@ -25,6 +27,7 @@ const ESCAPED_IN_QUOTES = new Set(['"', '\\', '`', '$']);
  */
 export function parseEnvFile(text: string): EnvFile {
   const values: Record<string, string> = {};
+  const lines = new Map<string, number>();
   const problems: BadLine[] = [];
   const source = text.replace(/\r\n?/g, '\n');
   let at = 0;
@@ -47,10 +50,11 @@ export function parseEnvFile(text: string): EnvFile {
     if (value.unclosed)
       problems.push({ line, detail: `the quote that starts the value of ${key} is never closed` });
     values[key] = value.text;
+    lines.set(key, line);
     line += source.slice(at, value.end).split('\n').length - 1;
     at = value.end;
   }
-  return { values, problems };
+  return { values, lines, problems };
 }
 
 function endOfLine(source: string, from: number): number {

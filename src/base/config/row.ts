@@ -24,6 +24,8 @@ export interface Row<T> {
   /** True: no message shows the value of the key. */
   readonly isSecret: boolean;
   readonly follows: Follower;
+  /** Variables of others that give it if the key does not. */
+  readonly also: readonly string[];
   readonly about: string;
 }
 
@@ -40,9 +42,17 @@ interface Spec<K> {
   readonly follows?: Follower;
   readonly about: string;
   readonly isSecret?: true;
+  readonly also?: readonly string[];
 }
 
-const PLAIN = { fallback: null, file: null, credential: null, isSecret: false, follows: 'restart' } as const;
+const PLAIN = {
+  fallback: null,
+  file: null,
+  credential: null,
+  isSecret: false,
+  follows: 'restart',
+  also: [],
+} as const;
 
 /** A setting that always has a value; `words` describe a default that `fallback` does not. */
 export function given<T>({ words, ...spec }: Spec<Kind<T>> & { fallback: string; words?: string }): Row<T> {

@@ -23,6 +23,15 @@ export interface ConfigProblem {
 /** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
+/** A line of a file, counted from 1. */
+export interface Place {
+  readonly file: string;
+  readonly line: number;
+}
+
+/** Where env files have their keys. */
+export type Places = ReadonlyMap<string, Place>;
+
 /** Reads a text file; throws what node:fs throws. */
 export type ReadText = (path: string) => string;
 
