@@ -64,6 +64,18 @@ test('the answer comes after the commit, not before', async (t) => {
   t.equal((await posted).status, 202);
 });
 
+test('a single message is taken like an array of one', async (t) => {
+  await using api = await startApi();
+  const one = await api.post(EMAIL);
+  t.equal(one.status, 202);
+  t.match(one.json, [{ type: 1, destination: EMAIL.destination, status: 'queued' }]);
+  t.equal(one.json.length, 1);
+  const bad = await api.post({ ...EMAIL, destination: 'x' });
+  isProblem(t, bad, 422, 'invalid');
+  t.match(bad.json.errors, [{ pointer: '/destination' }]);
+  t.equal(api.size, 1);
+});
+
 test('all or nothing: one fault refuses the array and names every fault', async (t) => {
   await using api = await startApi({ settings: { maxBatch: 3 } });
   const answer = await api.post([EMAIL, { ...EMAIL, destination: 'x', subject: 'a\n' }, 7]);
@@ -73,7 +85,7 @@ test('all or nothing: one fault refuses the array and names every fault', async 
     ['/1/destination', '/1/subject', '/2'],
   );
   isProblem(t, await api.post([]), 400, 'malformed-request');
-  isProblem(t, await api.post(EMAIL), 400, 'malformed-request');
+  isProblem(t, await api.post('mail'), 400, 'malformed-request');
   const cloudless = await api.post([{ type: 2, destination: '+316', message: 'x' }]);
   isProblem(t, cloudless, 422, 'invalid');
   t.match(cloudless.json.errors, [{ pointer: '/0/type', detail: /FIELDPOST_CLOUD/ }]);

@@ -71,12 +71,17 @@ test('unknown fields are named, never an error', async (t) => {
 });
 
 test('the shape at the top', async (t) => {
-  for (const body of [{}, email({}), 'x', 1, null, true, []]) {
+  for (const body of ['x', 1, null, true, []]) {
     t.equal(refusalOf(body).code, 'malformed-request', JSON.stringify(body));
   }
   for (const element of [null, 1, 'x', [], [email({})], true]) {
     t.same(pointersOf([email({}), element]), ['/1'], JSON.stringify(element));
   }
+  t.same(parseDrafts(email({}), LIMITS), parseDrafts([email({})], LIMITS), 'one message is an array of one');
+  t.same(pointersOf({}), ['/type', '/destination'], 'its faults are at the fields of the body');
+  t.same(pointersOf(email({ subject: '', plain: '', html: '' })), [''], 'and that of all of it at the body');
+  const [sms] = refusalOf({ type: 2, destination: '+316', message: 'x' }, { ...LIMITS, cloud: null }).faults;
+  t.equal(sms?.pointer, '/type');
   t.equal(parseDrafts([email({}), email({})], { ...LIMITS, maxBatch: 2 }).length, 2, 'exactly the limit');
   const large = refusalOf([email({}), email({}), email({})], { ...LIMITS, maxBatch: 2 });
   t.equal(large.code, 'too-large');

@@ -53,30 +53,33 @@ export interface DraftLimits extends Pick<HeadTerms, 'mayBeFrom' | 'homesOf'> {
 }
 
 /**
- * The drafts of a parsed JSON body. Null counts as absent, as many serialisers write it. Throws malformed-request (not a
- * non-empty array), too-large (more than `maxBatch` messages), and invalid with all faults; those of types that cannot be
- * delivered come last.
+ * The drafts of a parsed JSON body: one message, or an array of messages. Null counts as absent, as many serialisers write
+ * it. Throws malformed-request (neither, or an empty array), too-large (more than `maxBatch` messages), and invalid with
+ * all faults; those of types that cannot be delivered come last.
  */
 export function parseDrafts(body: unknown, limits: DraftLimits): Draft[] {
-  if (!Array.isArray(body) || body.length === 0) {
-    throw new FieldpostError('malformed-request', 'The body must be a JSON array of one or more messages', {
-      hint: 'put the message in brackets, like [{"type":1,"destination":"a@example.com","subject":"Hi"}]',
+  const isOne = isJsonObject(body);
+  const messages: unknown = isOne ? [body] : body;
+  if (!Array.isArray(messages) || messages.length === 0) {
+    throw new FieldpostError('malformed-request', 'The body must be a message, or an array of one or more', {
+      hint: 'a message is a JSON object, like {"type":1,"destination":"a@example.com","subject":"Hi"}',
     });
   }
-  if (body.length > limits.maxBatch) {
+  if (messages.length > limits.maxBatch) {
     throw new FieldpostError(
       'too-large',
-      `${body.length} messages in one request are more than the limit of ${limits.maxBatch} (FIELDPOST_MAX_BATCH)`,
+      `${messages.length} messages in one request are more than the limit of ${limits.maxBatch} (FIELDPOST_MAX_BATCH)`,
       { hint: 'send them in several requests' },
     );
   }
   const drafts: Draft[] = [];
   const faults: Fault[] = [];
   const undeliverable: Fault[] = [];
-  for (const [index, fields] of body.entries()) {
+  for (const [index, fields] of messages.entries()) {
+    const root = isOne ? '' : `/${index}`;
     const report: FaultReport = (field, detail, member) => {
       const names = [field, member ?? ''].filter((name) => name !== '');
-      faults.push({ pointer: [`/${index}`, ...names.map(pointed)].join('/'), detail });
+      faults.push({ pointer: [root, ...names.map(pointed)].join('/'), detail });
     };
     const type = parseMessageType(fields, report);
     if (type === 1) drafts.push(parseEmail(fields, limits, report));
@@ -84,7 +87,7 @@ export function parseDrafts(body: unknown, limits: DraftLimits): Draft[] {
       drafts.push(parseShortMessage(type, fields, report));
       if (limits.cloud !== null) continue;
       undeliverable.push({
-        pointer: `/${index}/type`,
+        pointer: `${root}/type`,
         detail: `${SHORT_NAMES[type]} messages go through a cloud, and none is configured (FIELDPOST_CLOUD)`,
       });
     }
