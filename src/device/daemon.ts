@@ -28,6 +28,7 @@ import { heloNameOf, homesOf as homesIn, isOfThisDevice, mayBeFrom } from '../ma
 import { openStore, type Store } from '../mail/store/store.js';
 import { createApi } from './api/server.js';
 import { AddressBook } from './book/address-book.js';
+import { type LazyHistory, lazyHistory } from './history/lazy-history.js';
 import type { Link } from './link/link.js';
 import type { Sync } from './link/sync.js';
 import { DEVICE_SETTINGS, type DeviceConfig, exposedAdvice, type LinkConfig } from './settings.js';
@@ -65,6 +66,7 @@ interface Parts {
   /** Where mail to an address goes: that to a user of this device goes to its readers. */
   readonly homesOf: (address: Address) => readonly Address[];
   readonly refused: RefusedTotals;
+  readonly history: LazyHistory;
   /** Retries relays and cloud at once: the network has changed, or a person wants it. */
   wake(): void;
 }
@@ -77,7 +79,10 @@ export async function createDaemon(config: DeviceConfig, system: System): Promis
   const live = { ...config };
   const store = await openStore({ ...storeOptions(live, system), directory: live.stateDir });
   try {
-    return await start(await build(live, system, store));
+    const parts = await build(live, system, store);
+    const daemon = await start(parts);
+    void parts.history.open();
+    return daemon;
   } catch (error) {
     await store.close();
     throw error;
@@ -106,10 +111,15 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
     homesOf: (address: Address) => homesIn(address, live, namesOf(system), () => book.addresses),
     hostname: system.hostname,
     log,
-    nudge: (lifeMs?: number) => delivery.nudge(lifeMs),
+    nudge(lifeMs?: number) {
+      delivery.nudge(lifeMs);
+      history.nudge();
+    },
     accepted: { total: 0 },
   };
   const refused = new RefusedTotals();
+  const link = cloud?.link ?? null;
+  const history = lazyHistory({ ...system, ...mailParts, delivery, link, directory: live.stateDir });
   const api = createApi({
     ...mailParts,
     book,
@@ -131,6 +141,7 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
     linkState: () => linkView(cloud, delivery.waitReason),
     mailBytes: (draft) => delivery.rendering.bytesOf(draft),
     outcomes: () => delivery.outcomes,
+    history: async (step) => (await history.open()).rows(step),
     clockTrusted: () => clock.trust() !== 'wrong',
     settingsFault: system.settingsFault ?? (() => null),
     peerUid: system.peerUid ?? (async () => null),
@@ -139,11 +150,11 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
   const beginMail: BeginMail = async (terms) =>
     (await import('./api/mail-door.js')).createMailDoor(mailParts)(terms);
   const { homesOf } = mailParts;
-  return { live, system, store, cloud, delivery, api, beginMail, homesOf, refused, wake };
+  return { live, system, store, cloud, delivery, api, beginMail, homesOf, refused, history, wake };
 }
 
 async function start(parts: Parts): Promise<Daemon> {
-  const { live, system, store, cloud, delivery, api, wake } = parts;
+  const { live, system, store, cloud, delivery, api, history, wake } = parts;
   const { log, version } = system;
   let isApiOpen = false;
   const smtp = await openSmtp(parts, () => isApiOpen);
@@ -191,7 +202,7 @@ async function start(parts: Parts): Promise<Daemon> {
         // The goodbye is the last request to the cloud.
         async () => cloud?.link.stop(next && hasMoved(live, next) ? 'moved' : 'stopping'),
         async () => cloud?.close(),
-        () => store.close(),
+        () => history.close().then(() => store.close()),
         async () => log.info('stopped'),
       ]),
   };

@@ -183,7 +183,9 @@ async function isSendOnly(t: Test, api: TestApi, headers: Readonly<Record<string
     ...['flush', 'hold', 'release', 'purge'].map((what) => `POST /api/internal/queue/${what}`),
     ...['GET', 'POST'].map((method) => `${method} ${DESTINATIONS}`),
     ...['GET', 'PUT', 'DELETE'].map((method) => `${method} ${DESTINATIONS}/1`),
-    ...['/api/internal/state', '/metrics', '/openapi.json', '/none'].map((path) => `GET ${path}`),
+    ...['/api/internal/state', '/api/internal/history', '/metrics', '/openapi.json', '/none'].map(
+      (path) => `GET ${path}`,
+    ),
   ];
   for (const call of refused) {
     const [method = '', path = ''] = call.split(' ');

@@ -25,6 +25,7 @@ const PATHS = [
   '/api/internal/queue/flush',
   '/api/internal/queue/purge',
   '/api/internal/state',
+  '/api/internal/history?step=%',
   '/healthz',
   '/metrics',
   '*',

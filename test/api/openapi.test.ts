@@ -118,6 +118,7 @@ test('the answers are those that the document describes', async (t) => {
   await api.store.settle(first, { kind: 'deferred', reply: '450', delayMs: 1000 });
   for (const path of ['/api/internal/state', '/healthz', '/metrics', '/openapi.json', '/', MESSAGES])
     await call('GET', path);
+  for (const query of ['', '?step=1h', '?step=1d']) await call('GET', '/api/internal/history', { query });
   await call('GET', MESSAGES, { query: '?limit=1&status=queued' });
   await call('GET', MESSAGES, { query: '?limit=0' });
   await call('GET', MESSAGES, { query: '?after=%' });
@@ -196,7 +197,7 @@ test('programs made from the document have names, kinds and a server', async (t)
     ...['postMessages', 'listMessages', 'getMessage', 'cancelMessage', 'retryMessage'],
     ...['flushQueue', 'holdQueue', 'releaseQueue', 'purgeQueue'],
     ...['listDestinations', 'addDestination', 'getDestination', 'replaceDestination', 'removeDestination'],
-    ...['getState', 'getHealth', 'getMetrics', 'getStatusPage', 'getDescription'],
+    ...['getHistory', 'getState', 'getHealth', 'getMetrics', 'getStatusPage', 'getDescription'],
   ]);
   const { oneOf, discriminator } = components.schemas.Draft;
   t.same(

@@ -120,6 +120,7 @@ export async function startApi(options: StartOptions = {}) {
     syncState: () => null,
     relayState: () => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set', nextTryMs: null }),
     linkState: () => null,
+    history: async () => [],
     mayBeFrom: (address) => address === 'device@example.com',
     isOfThisDevice: isOfDevice,
     homesOf: (address) => (isOfDevice(address) ? [] : [address]),

@@ -14,6 +14,8 @@ import type { Address } from '../../mail/message/address.js';
 import type { EmailDraft } from '../../mail/message/message.js';
 import type { Store } from '../../mail/store/store.js';
 import type { AddressBook } from '../book/address-book.js';
+import type { ShownRow } from '../history/history.js';
+import type { Step } from '../history/rows.js';
 import type { DeviceConfig } from '../settings.js';
 
 /** The callers of a route: everybody, senders and operators, or operators alone. */
@@ -70,6 +72,7 @@ export interface ApiContext extends MemoryListeners {
   /** Null: no cloud is configured. */
   linkState(): LinkView | null;
   outcomes(): Outcomes;
+  history(step: Step): Promise<readonly ShownRow[]>;
   /** True unless the wall clock is known to be wrong. */
   clockTrusted(): boolean;
   /** Null: the daemon follows the latest settings. */

@@ -36,6 +36,7 @@ export const ROUTES: readonly Route[] = [
   { method: 'PUT', path: `${DESTINATIONS}/{id}`, handle: destinations.put, access: 'operators' },
   { method: 'DELETE', path: `${DESTINATIONS}/{id}`, handle: destinations.remove, access: 'operators' },
   { method: 'GET', path: '/api/internal/state', handle: getState, access: 'operators' },
+  { method: 'GET', path: '/api/internal/history', handle: getHistory, access: 'operators' },
   { method: 'GET', path: '/healthz', handle: getHealth, access: 'anybody' },
   { method: 'GET', path: '/metrics', handle: getMetrics, access: 'operators' },
   { method: 'GET', path: '/', handle: getStatusPage, access: 'anybody' },
@@ -46,6 +47,10 @@ export const ROUTES: readonly Route[] = [
 
 async function getMetrics(exchange: Exchange, context: ApiContext): Promise<void> {
   await (await import('./metrics.js')).getMetrics(exchange, context);
+}
+
+async function getHistory(exchange: Exchange, context: ApiContext): Promise<void> {
+  await (await import('./history.js')).getHistory(exchange, context);
 }
 
 async function getDescription(exchange: Exchange): Promise<void> {
