@@ -7,7 +7,15 @@ export const LINK_STATES = ['disabled', 'connecting', 'online', 'unsteady', 'off
 export const STORAGE_STATES = ['ok', 'full', 'failed'] as const;
 
 /** The states of a message. Only `sending` is never on disk: after a crash it is `queued` again. */
-export type Status = 'queued' | 'sending' | 'deferred' | 'sent' | 'failed' | 'expired' | 'cancelled';
+export type Status =
+  | 'queued'
+  | 'sending'
+  | 'deferred'
+  | 'sent'
+  | 'failed'
+  | 'expired'
+  | 'cancelled'
+  | 'replaced';
 
 /** Every status there is. */
 export const STATUSES: readonly Status[] = [
@@ -18,11 +26,15 @@ export const STATUSES: readonly Status[] = [
   'failed',
   'expired',
   'cancelled',
+  'replaced',
 ];
+
+const FINAL: readonly Status[] = ['sent', 'failed', 'expired', 'cancelled', 'replaced'];
 
 /** True when nothing more happens to the message by itself. */
 export function isFinal(status: Status): boolean {
-  return status === 'sent' || status === 'failed' || status === 'expired' || status === 'cancelled';
+  // Not by what it is not: a newer version may have another status.
+  return FINAL.includes(status);
 }
 
 /** A state, since when, and why: a sentence a technician understands, or null. */

@@ -75,6 +75,9 @@ ID shows its status.
   --title TEXT           the title of a push message
   --priority high        goes before all that is not
   --expires-in DURATION  is of no use after this long, such as 10m
+  --collapse KEY         replaces messages of the same key to the same recipient
+                         that still wait
+  --collapse-count       the subject then says how many it replaced: (12 ×)
   --wait DURATION        then waits for the outcome and prints it, at most this
                          long, such as 30s
   --idempotency-key KEY  a repeated command with the same key sends nothing
@@ -82,7 +85,7 @@ ID shows its status.
   --json                 prints the answer of the daemon
 
 Exit status: 0 stored (with --wait: sent), 65 refused (with --wait: failed,
-expired or cancelled), 66 a file cannot be read, 69 no daemon answers, 75 full
+expired, cancelled or replaced), 66 a file cannot be read, 69 no daemon answers, 75 full
 or stopping: try later (with --wait: not final yet), 77 not allowed.`,
   examples: [
     ["fieldpost send --to ops@example.com --subject 'Door open' --body 'Door 7.'", 'a mail'],
@@ -102,6 +105,8 @@ or stopping: try later (with --wait: not final yet), 77 not allowed.`,
     title: { type: 'string' },
     priority: { type: 'string' },
     'expires-in': { type: 'string' },
+    collapse: { type: 'string' },
+    'collapse-count': { type: 'boolean' },
     wait: { type: 'string' },
     subject: { type: 'string' },
     body: { type: 'string' },
@@ -170,6 +175,7 @@ async function waitFor(
 function fieldsOf(input: CommandInput): Record<string, unknown> {
   const type = typeOf(input);
   const expiresInMs = spanOption(input, 'expires-in');
+  const collapseKey = textOption(input, 'collapse');
   const lists = ['cc', 'bcc', 'reply-to'].flatMap((name) => {
     const list = listOption(input, name);
     return list.length > 0 ? [[name.replace('-', '_'), list]] : [];
@@ -181,6 +187,8 @@ function fieldsOf(input: CommandInput): Record<string, unknown> {
     ...given(input, 'priority'),
     ...Object.fromEntries(lists),
     ...(expiresInMs !== null && { expires_in_s: Math.ceil(expiresInMs / SECOND_MS) }),
+    ...(collapseKey !== null && { collapse_key: collapseKey }),
+    ...(input.options['collapse-count'] === true && { collapse_count: true }),
   };
 }
 

@@ -14,7 +14,7 @@ const entry = { uid: 'u', type: 2, destination: '+491511', lang: 'en', name: 'An
 const mark = { lineage: 'l', counter: 3, nonce: 'n' };
 const base = { etag: '"1"', document: [entry, 5], given: [7], more: { colour: 'blue' } };
 const outcome = { id, attempts: 2, reply: '250 OK', reachMs: 60_000 };
-const extras = { mail: id, messageId: 'a@b', lifeMs: 5 };
+const extras = { mail: id, messageId: 'a@b', lifeMs: 5, collapse: 'k', replaced: 2 };
 
 /** With all members whose type is looked at. */
 const EVENTS: Readonly<Record<StoreEvent['e'], object>> = {
@@ -30,6 +30,7 @@ const EVENTS: Readonly<Record<StoreEvent['e'], object>> = {
   failed: { ...outcome, at },
   expired: { ...outcome, at },
   cancelled: { id, at },
+  replaced: { id, by: id, at, count: 3 },
   retried: { id, at, reachMs: 5 },
   flushed: {},
   held: { held: true },

@@ -72,6 +72,8 @@ export function hashOf(drafts: readonly Draft[], files: readonly PostedFile[]): 
       head: 'head' in content ? content.head : undefined,
       urgent: rest.urgent,
       lifeMs: rest.lifeMs,
+      collapse: rest.collapse,
+      counts: rest.counts,
     }),
   ]);
   return createHash('sha256').update(JSON.stringify(canonical)).digest('hex');

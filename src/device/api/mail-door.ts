@@ -208,6 +208,7 @@ class StoredMail implements MailIntake {
     const written = await file.finish();
     const attachment = mail.encoder === null ? written : await this.#encode(written, mail.encoder);
     const { ids } = await this.#accept(draftOf(recipients, mail, attachment, this.#terms, this.#parts));
+    if (mail.head.collapse === '') this.#parts.log.warn('collapse key ignored', { id: ids[0] });
     if (mail.repaired?.isSigned) this.#parts.log.info('signed mail left alone', { id: ids[0] });
     return ids;
   }
@@ -262,7 +263,7 @@ function draftOf(
   terms: MailTerms,
   { mayBeFrom, settings }: MailDoorParts,
 ): ReadyMadeDraft {
-  const { subject, missing, messageId, from: fromHeader } = head;
+  const { subject, missing, messageId, from: fromHeader, collapse } = head;
   const { from } = terms;
   const isUrgent = terms.isUrgent || (head.isUrgent && mayBecomeUrgent(terms, settings));
   // Relays and SPF refuse others, such as root@gateway-17: those get the sender of the device.
@@ -281,6 +282,7 @@ function draftOf(
     attachments: [attachment],
     ignored: [],
     ...(isUrgent && { urgent: true }),
+    ...(collapse && { collapse }),
   };
 }
 

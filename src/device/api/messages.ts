@@ -117,8 +117,8 @@ export async function purge(exchange: Exchange, context: ApiContext): Promise<vo
 
 /** A message as clients see it: envelope and progress, no content. */
 function viewOf(message: Message, { store, clock }: ApiContext) {
-  const { id, type, destination, from, subject, extras, status, accepted, sent, attempts, lastReply } =
-    message;
+  const { id, type, destination, from, subject, extras, status, replacedBy } = message;
+  const { accepted, sent, attempts, lastReply } = message;
   const files = extras?.isReadyMade ? [] : message.attachments;
   return {
     id,
@@ -131,6 +131,7 @@ function viewOf(message: Message, { store, clock }: ApiContext) {
     priority: extras?.urgent ? 'high' : 'normal',
     status,
     final: isFinal(status),
+    replacedBy: replacedBy ?? null,
     acceptedAt: isoOf(wallMsOf(accepted, clock, store.boots)),
     sentAt: status === 'sent' && sent ? isoOf(wallMsOf(sent, clock, store.boots)) : null,
     attempts,

@@ -21,8 +21,10 @@ import { type Address, recipientKey } from './address.js';
 import { type FaultReport, isEmpty, isGiven, isSet, mailWordFault, TEXT_FIELDS, textOf } from './fields.js';
 import { type Mailbox, type MailboxList, parseMailbox, parseMailboxes } from './mailbox.js';
 import {
+  COLLAPSE_FAULT,
   type Draft,
   type EmailDraft,
+  isCollapseKey,
   isMessageType,
   type MailHead,
   type MessageType,
@@ -35,7 +37,7 @@ import {
 
 export const APP_DATA_BYTES_MAX = 4 * KIB;
 
-const COMMON_FIELDS = ['type', 'destination', 'priority', 'expires_in_s'];
+const COMMON_FIELDS = ['type', 'destination', 'priority', 'expires_in_s', 'collapse_key'];
 const SHORT_FIELDS = [...COMMON_FIELDS, 'message'];
 const KNOWN_FIELDS: Readonly<Record<MessageType, ReadonlySet<string>>> = {
   1: new Set(TEXT_FIELDS),
@@ -147,6 +149,7 @@ export function parseEmail(fields: JsonObject, terms: HeadTerms, report: FaultRe
     attachments: NO_ATTACHMENTS,
     ignored: unknownFields(fields, 1, report),
     ...urgencyOf(fields, report),
+    ...collapseOf(fields, report),
   };
 }
 
@@ -166,6 +169,7 @@ export function parseShortMessage(type: 2 | 3 | 4, fields: JsonObject, report: F
     attachments: NO_ATTACHMENTS,
     ignored: unknownFields(fields, type, report),
     ...urgencyOf(fields, report),
+    ...collapseOf({ collapse_key: fields.collapse_key }, report),
   };
 }
 
@@ -198,6 +202,16 @@ function urgencyOf(fields: JsonObject, report: FaultReport): Pick<Draft, 'urgent
     report('expires_in_s', `must be an integer from 1 to ${EXPIRES_IN_MS_MAX / SECOND_MS} (30 days)`);
   }
   return { ...(priority === 'high' && { urgent: true }), ...(hasLife && { lifeMs }) };
+}
+
+/** Which waiting messages it replaces. */
+function collapseOf(fields: JsonObject, report: FaultReport): Pick<Draft, 'collapse' | 'counts'> {
+  const { collapse_key: key, collapse_count: counts } = fields;
+  const isKey = isCollapseKey(key);
+  if (isGiven(key) && !isKey) report('collapse_key', COLLAPSE_FAULT);
+  if (isGiven(counts) && typeof counts !== 'boolean') report('collapse_count', 'must be true or false');
+  if (counts === true && !isGiven(key)) report('collapse_count', 'needs a collapse_key');
+  return { ...(isKey && { collapse: key }), ...(isKey && counts === true && { counts }) };
 }
 
 /** Counts code points. */

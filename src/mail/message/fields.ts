@@ -51,7 +51,15 @@ export const TEXT_FIELDS: readonly string[] = [
   'html',
   'priority',
   'expires_in_s',
+  'collapse_key',
+  'collapse_count',
 ];
+/** Browsers send an empty text for an input that nobody filled in. In these that is no value. */
+const EMPTY_IS_ABSENT: readonly string[] = ['priority', 'expires_in_s', 'collapse_key', 'collapse_count'];
+const FLAGS: ReadonlyMap<string, boolean> = new Map([
+  ['true', true],
+  ['false', false],
+]);
 
 /** The fields. Reports those that may be there once only, and those that cannot be read. */
 export function fieldsOfForm(texts: ReadonlyMap<string, readonly string[]>, report: FaultReport): JsonObject {
@@ -63,10 +71,10 @@ export function fieldsOfForm(texts: ReadonlyMap<string, readonly string[]>, repo
   return Object.fromEntries(
     [...texts].map(([name, all]): [string, unknown] => {
       const [text = ''] = all;
-      // Browsers send an empty text for an input that nobody filled in.
       if (LISTS.includes(name)) return [name, all.filter((one) => one.trim() !== '')];
       if (name === 'headers') return [name, parseHeaders(text, report)];
-      if (text === '' && (name === 'expires_in_s' || name === 'priority')) return [name, undefined];
+      if (text === '' && EMPTY_IS_ABSENT.includes(name)) return [name, undefined];
+      if (name === 'collapse_count') return [name, FLAGS.get(text) ?? text];
       if (name === 'expires_in_s') return [name, /^\d{1,15}$/.test(text) ? Number(text) : text];
       return [name, text];
     }),

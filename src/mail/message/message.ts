@@ -4,7 +4,7 @@
 import type { JsonObject } from '../../base/json.js';
 import type { Stamp } from '../../base/stamp.js';
 import { STATUSES, type Status } from '../../base/views.js';
-import { type Address, domainOf, parseAddress, withALabel } from './address.js';
+import { type Address, domainOf, parseAddress, recipientKey, withALabel } from './address.js';
 import type { Mailbox } from './mailbox.js';
 
 /** 1 email, 2 SMS, 3 phone, 4 push. */
@@ -124,6 +124,10 @@ interface Terms {
   readonly lifeMs?: number;
   /** The caller may only send: callers like that share a part of the queue. */
   readonly onlySends?: true;
+  /** Of the waiting messages of one key, type and recipient only the newest stays. */
+  readonly collapse?: string;
+  /** The subject says how many messages it has replaced. */
+  readonly counts?: true;
 }
 
 interface DraftParts extends Terms {
@@ -149,6 +153,8 @@ export interface Extras extends Terms {
   readonly isReadyMade?: true;
   /** The Message-ID of a ready-made mail. */
   readonly messageId?: string;
+  /** How many messages it has replaced, with those that they had replaced. */
+  readonly replaced?: number;
 }
 
 /** A message in the store: its envelope and progress, and where its content lies while it is kept. */
@@ -163,7 +169,7 @@ export interface Message {
   readonly from?: Sender | undefined;
   /** The beginning of an email's subject; empty for other types. */
   subject: string;
-  readonly extras: Extras | undefined;
+  extras: Extras | undefined;
   /** Listed also after the content and the files are gone. */
   readonly attachments: readonly Attachment[];
   readonly accepted: Stamp;
@@ -175,6 +181,8 @@ export interface Message {
   failed?: Stamp;
   /** When the relay or the cloud took it. */
   sent?: Stamp;
+  /** The id of the newer message that has replaced it. */
+  replacedBy?: string;
   status: Status;
   /** Attempts charged to the message, without those that failed by the relay. */
   attempts: number;
@@ -202,6 +210,24 @@ export type Verdict =
 /** All recipients of a draft, at least one. */
 export function recipientsOf(draft: Draft): readonly string[] {
   return 'others' in draft && draft.others ? [draft.destination, ...draft.others] : [draft.destination];
+}
+
+const COLLAPSE_KEY = /^[!-~]{1,64}$/;
+/** The fault of a key that isCollapseKey refuses. */
+export const COLLAPSE_FAULT = 'must be a string of 1 to 64 visible ASCII characters, without blanks';
+
+/** True for what may be a collapse key. */
+export function isCollapseKey(value: unknown): value is string {
+  return typeof value === 'string' && COLLAPSE_KEY.test(value);
+}
+
+/** The name that messages of one key, type and recipient have in common; undefined without a key. */
+export function slotOf(
+  { type, destination }: Pick<Message, 'type' | 'destination'>,
+  key: string | undefined,
+): string | undefined {
+  if (key === undefined) return undefined;
+  return `${type} ${key} ${type === 1 ? recipientKey(destination as Address) : destination}`;
 }
 
 /** False for a message that only a newer version can send. */

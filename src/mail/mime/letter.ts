@@ -161,6 +161,8 @@ function join(pieces: readonly (string | Buffer)[]): Buffer {
 /** What the headers say. */
 interface Stamps extends Pick<Letter, 'messageId' | 'dateMs'> {
   readonly from: Address;
+  /** Ours, in front of all others. */
+  readonly first?: NonNullable<MailHead['headers']>;
 }
 
 /**
@@ -180,9 +182,10 @@ export function renderReadyMade(content: ReadyMadeContent, stamps: Stamps, file:
 
 function missingHeaders(
   { missing, fromName = '' }: ReadyMadeContent,
-  { from, messageId, dateMs }: Stamps,
+  { from, messageId, dateMs, first = [] }: Stamps,
 ): string {
   return (
+    first.map(([name, value]) => ownHeader(name, value)).join('') +
     (missing.includes('from') ? mailboxesHeader('From', [{ name: fromName, address: from }]) : '') +
     (missing.includes('date') && dateMs !== null ? header('Date', formatDate(dateMs)) : '') +
     (missing.includes('message-id') ? header('Message-ID', `<${messageId}>`) : '')

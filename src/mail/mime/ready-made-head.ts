@@ -9,7 +9,7 @@ import { cut, harmlessName } from '../../base/text.js';
 import { recipientKey } from '../message/address.js';
 import { decodeWords } from '../message/encoded-words.js';
 import { type Mailbox, parseMailboxes, type Qualify } from '../message/mailbox.js';
-import type { Missing } from '../message/message.js';
+import { isCollapseKey, type Missing } from '../message/message.js';
 
 /** A mail with this many Received headers goes round in a loop. */
 export const RECEIVED_MAX = 30;
@@ -34,6 +34,8 @@ export interface ReadyMadeHead {
   readonly from: string;
   /** True: `X-Priority: 1` or `Importance: high`. */
   readonly isUrgent: boolean;
+  /** The collapse key; '' for one that cannot be used, null without one. */
+  readonly collapse: string | null;
 }
 
 /** The empty line after the header section. */
@@ -44,8 +46,9 @@ const FIELD = /^([!-9;-~]+)[ \t]*:/;
 /** The first line of a mail in an mbox file. `From : x` is a header. */
 const MBOX_LINE = /^>?From (?![ \t]*:)/;
 const MESSAGE_ID = new RegExp(`^<([!-;=?-~]{1,${MESSAGE_ID_CHARS_MAX}})>$`);
+const COLLAPSE = 'x-fieldpost-collapse';
 /** Headers that do not go to the recipients. */
-const DROPPED: ReadonlySet<string> = new Set(['bcc', 'resent-bcc', 'return-path']);
+const DROPPED: ReadonlySet<string> = new Set(['bcc', 'resent-bcc', 'return-path', COLLAPSE]);
 /** Characters of the From header that a refusal shows. */
 const FROM_CHARS_MAX = 100;
 const RECIPIENT_NAMES = ['To', 'Cc', 'Bcc'];
@@ -151,11 +154,18 @@ export function headOf(section: HeaderSection, qualify: Qualify | null): ReadyMa
     ...recipientsOf(section, qualify),
     isEightBit: /[\x80-\xff]/.test(section.text),
     isUrgent: says(section, 'x-priority', /^1\b/) || says(section, 'importance', /^high$/i),
+    collapse: collapseOf(section.values(COLLAPSE)),
   };
 }
 
 function says(section: HeaderSection, name: string, what: RegExp): boolean {
   return section.values(name).some((value) => what.test(value.trim()));
+}
+
+function collapseOf([value, ...others]: readonly string[]): string | null {
+  if (value === undefined) return null;
+  const key = unfolded(value).trim();
+  return others.length === 0 && isCollapseKey(key) ? key : '';
 }
 
 function recipientsOf(

@@ -57,10 +57,11 @@ function extrasOf(
   [mail = '', ...others]: readonly string[],
   { storeId, sender }: Acceptor,
 ): Extras | undefined {
-  const { urgent, lifeMs, onlySends, content } = draft;
+  const { urgent, lifeMs, onlySends, collapse, counts, content } = draft;
   const isReadyMade = 'missing' in content;
   const hasOthers = others.length > 0;
-  if (!urgent && lifeMs === undefined && !onlySends && !hasOthers && !isReadyMade) return undefined;
+  const isPlain = !urgent && lifeMs === undefined && !onlySends && collapse === undefined;
+  if (isPlain && !hasOthers && !isReadyMade) return undefined;
   const own = 'messageId' in draft && draft.messageId !== undefined ? ownText(draft.messageId) : undefined;
   return {
     ...(hasOthers && { mail }),
@@ -69,6 +70,7 @@ function extrasOf(
     ...(urgent && { urgent }),
     ...(lifeMs !== undefined && { lifeMs }),
     ...(onlySends && { onlySends }),
+    ...(collapse !== undefined && { collapse: ownText(collapse), ...(counts && { counts }) }),
   };
 }
 
@@ -90,7 +92,11 @@ export function amountsOf(
   let [count, messages] = [0, 0];
   for (const draft of drafts) {
     const subject = keptSubject(draft);
-    const extras = 'messageId' in draft ? { messageId: draft.messageId ?? '' } : {};
+    const { collapse } = draft;
+    const extras = {
+      ...('messageId' in draft && { messageId: draft.messageId ?? '' }),
+      ...(collapse !== undefined && { collapse }),
+    };
     for (const destination of recipientsOf(draft)) {
       count++;
       messages += messageWeight({ destination, subject, attachments: draft.attachments, extras });

@@ -70,6 +70,15 @@ export type StoreEvent =
   | (Outcome & { readonly e: 'deferred'; readonly due: Stamp })
   | (Outcome & { readonly e: 'sent' | 'failed' | 'expired'; readonly at: Stamp })
   | { readonly e: 'cancelled'; readonly id: string; readonly at: Stamp }
+  | {
+      readonly e: 'replaced';
+      readonly id: string;
+      /** The newer message of its collapse key, */
+      readonly by: string;
+      /** and how many that one has replaced now, unless its acceptance in the same record says so. */
+      readonly count?: number;
+      readonly at: Stamp;
+    }
   | { readonly e: 'retried'; readonly id: string; readonly at: Stamp; readonly reachMs: number }
   | { readonly e: 'flushed' }
   | { readonly e: 'held'; readonly held: boolean }

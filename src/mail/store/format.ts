@@ -6,6 +6,8 @@
  * The minor number rises with each new event and member. A program of the former number must not send a message in another
  * form, or later than it may. So a message for which a new member matters has a new type: a program that does not know the
  * type fails the message, and a person can retry it after the next update (isUnderstood).
+ *
+ * 2.1 adds the collapse key of a message and the event `replaced`. A program of 2.0 sends the older messages of a key, too.
  */
 import type { JsonObject } from '../../base/json.js';
 
@@ -16,7 +18,7 @@ export interface Format {
 }
 
 /** What this program writes. A new event with content needs a new major version, because replay counts contents. */
-export const FORMAT: Format = { major: 2, minor: 0 };
+export const FORMAT: Format = { major: 2, minor: 1 };
 
 /** The version that a file names. Anything else counts as a missing version. */
 export function formatOf(value: unknown): Format {

@@ -1,7 +1,8 @@
 /**
  * Message ids: a persisted counter in base 32, then 40 random bits. They are URL-safe, sort by acceptance as plain text,
- * and are unique although clocks leap and images are cloned.
+ * and are unique although clocks leap and images are cloned. Beside them the UUIDs of the address book.
  */
+import { Buffer } from 'node:buffer';
 
 // Crockford's alphabet: digits and letters in ASCII order, without those that people misread.
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
@@ -42,4 +43,12 @@ function base32(value: number, chars: number): string {
     rest = Math.floor(rest / 32);
   }
   return text;
+}
+
+/** A UUID of version 4 (RFC 9562 §5.4) of 16 random bytes. */
+export function uuidOf(random: Uint8Array): string {
+  const bytes = Buffer.from(random);
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }

@@ -51,6 +51,7 @@ interface Own {
   readonly retried?: Stamp;
   readonly failed?: Stamp;
   readonly sent?: Stamp;
+  readonly replacedBy?: string;
   readonly due?: Stamp;
   readonly attempts?: number;
   readonly reply?: string;
@@ -114,7 +115,8 @@ function rowOf(message: Message, status: Message['status'], kinds: Kinds): Messa
 
 /** Undefined for most. */
 function ownOf(message: Message): Own | undefined {
-  const { attachments, extras, retried, failed, sent, due, attempts, lastReply, more, place } = message;
+  const { attachments, extras, retried, failed, sent, replacedBy, due, attempts, lastReply, more, place } =
+    message;
   const isPlain =
     attachments.length === 0 && extras === undefined && attempts === 0 && lastReply === null && due === null;
   if (isPlain && !retried && !failed && !sent && !more) return undefined;
@@ -126,6 +128,7 @@ function ownOf(message: Message): Own | undefined {
     // It says until when the content is kept.
     ...(failed && place && { failed }),
     ...(sent && { sent }),
+    ...(replacedBy !== undefined && { replacedBy }),
     ...(due && { due }),
     ...(attempts > 0 && { attempts }),
     ...(lastReply !== null && { reply: lastReply }),
@@ -159,6 +162,7 @@ export function messageOf(row: MessageRow, kinds: readonly RowKind[]): Message {
   if (own.retried) message.retried = own.retried;
   if (own.failed) message.failed = own.failed;
   if (own.sent) message.sent = own.sent;
+  if (own.replacedBy) message.replacedBy = own.replacedBy;
   return message;
 }
 

@@ -124,6 +124,8 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   };
 }
 
+const ENDS: ReadonlySet<string> = new Set(['sent', 'expired', 'cancelled', 'replaced']);
+
 /**
  * Messages that only a relocation names. Where nothing is damaged they had ended before they were moved. Else the record of
  * their acceptance may be lost.
@@ -141,7 +143,7 @@ class Moved {
   apply(events: readonly StoreEvent[], contentsAt: Position): void {
     apply(this.#state, events, contentsAt, (moved, place) => this.#unknown.set(moved.id, { moved, place }));
     for (const event of events) {
-      if (event.e === 'sent' || event.e === 'expired' || event.e === 'cancelled') this.#ended.add(event.id);
+      if (ENDS.has(event.e)) this.#ended.add((event as { id: string }).id);
       if (event.e === 'dropped') for (const id of event.ids) this.#ended.add(id);
     }
   }

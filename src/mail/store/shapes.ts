@@ -26,6 +26,7 @@ const ATTACHMENT = {
 const EXTRAS = {
   ...{ 'mail?': '', 'messageId?': '', 'lifeMs?': TIME },
   ...{ 'isReadyMade?': true, 'urgent?': true, 'onlySends?': true },
+  ...{ 'collapse?': '', 'counts?': true, 'replaced?': 0 },
 };
 const CONTENT = {
   ...{ id: '', length: 0, crc: 0, 'shares?': true, 'from?': '', 'subject?': '' },
@@ -48,6 +49,7 @@ const EVENTS = {
   failed: END,
   expired: END,
   cancelled: { id: '', at: STAMP },
+  replaced: { id: '', by: '', at: STAMP, 'count?': 0 },
   retried: { id: '', at: STAMP, reachMs: TIME },
   flushed: {},
   held: { held: true },
@@ -75,6 +77,7 @@ export const isPayload = shapeOf({
 const OWN = {
   ...{ 'attachments?': [ATTACHMENT], 'extras?': EXTRAS, 'attempts?': 0, 'reply?': '' },
   ...{ 'retried?': STAMP, 'failed?': STAMP, 'sent?': STAMP, 'due?': STAMP },
+  'replacedBy?': '',
 };
 export const OWN_MEMBERS = namesOf(OWN);
 /** The eleventh member of a row. */

@@ -9,7 +9,7 @@ import { BLOCK_BYTES } from '../../base/limits.js';
 import type { Boot, Stamp } from '../../base/stamp.js';
 import { isFinal } from '../../base/views.js';
 import { applyBook, type Book, emptyBook, isBookEvent } from '../book/book.js';
-import type { Message, Place, Sender } from '../message/message.js';
+import { type Message, type Place, type Sender, slotOf } from '../message/message.js';
 import type { AcceptedMessage, ContentSum, MovedMessage, Position, StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
 import { counterOf } from './ids.js';
@@ -50,6 +50,8 @@ export interface State extends RememberedKeys {
   readonly urgent: Set<string>;
   /** The ids of waiting messages that go by the cloud: SMS, calls and pushes. */
   readonly forCloud: Set<string>;
+  /** The ids of waiting messages with a collapse key, by slotOf() it. */
+  readonly slots: Map<string, Set<string>>;
   /** What waits of callers who may only send: the memory of each message, by its id. */
   readonly onlySent: Map<string, number>;
   book: Book;
@@ -83,6 +85,7 @@ export function emptyState(bounds: Bounds): State {
     finished: new Set(),
     urgent: new Set(),
     forCloud: new Set(),
+    slots: new Map(),
     onlySent: new Map(),
     keys: new Map(),
     sendKeys: new Map(),
@@ -127,6 +130,7 @@ type OnUnknown = (moved: MovedMessage, place: Place) => void;
 
 type NextPlace = (sum: ContentSum) => Place;
 type EventOf<Kind extends StoreEvent['e']> = Extract<StoreEvent, { e: Kind }>;
+type EndStatus = 'sent' | 'failed' | 'expired' | 'cancelled' | 'replaced';
 type OutcomeEvent = EventOf<'deferred' | 'sent' | 'failed' | 'expired'>;
 
 function applyOne(state: State, event: StoreEvent, nextPlace: NextPlace, onUnknown?: OnUnknown): void {
@@ -153,6 +157,9 @@ function applyOne(state: State, event: StoreEvent, nextPlace: NextPlace, onUnkno
       return;
     case 'cancelled':
       change(state, event.id, (message) => finish(state, message, 'cancelled'));
+      return;
+    case 'replaced':
+      replace(state, event);
       return;
     case 'retried':
       retry(state, event);
@@ -254,10 +261,21 @@ function charge(
 }
 
 /** Q5, or Q6 for `failed`, whose content is kept for a retry. */
-function finish(state: State, message: Message, status: 'sent' | 'failed' | 'expired' | 'cancelled'): void {
+function finish(state: State, message: Message, status: EndStatus): void {
   message.status = status;
   message.due = null;
   moveTo(state, message, status === 'failed' ? message.place : null);
+}
+
+function replace(state: State, { id, by, count }: EventOf<'replaced'>): void {
+  change(state, id, (message) => {
+    message.replacedBy = by;
+    finish(state, message, 'replaced');
+  });
+  if (count === undefined) return;
+  change(state, by, (message) => {
+    message.extras = { ...message.extras, replaced: count };
+  });
 }
 
 function retry(state: State, { id, at, reachMs }: { id: string; at: Stamp; reachMs: number }): void {
@@ -336,11 +354,20 @@ function enter(state: State, message: Message, place: Place | null): void {
   if (message.extras?.urgent) state.urgent[isDone ? 'delete' : 'add'](message.id);
   if (message.type !== 1) state.forCloud[isDone ? 'delete' : 'add'](message.id);
   if (message.extras?.onlySends) countOnlySent(state, message);
+  const slot = slotOf(message, message.extras?.collapse);
+  if (slot !== undefined) fill(state, slot, message.id, !isDone);
   if (message.status === 'deferred') state.deferred.add(message.id);
   if (!isDone) return;
   const list = place ? 'kept' : 'finished';
   state[list].add(message.id);
   state.weights[list] += messageWeight(message);
+}
+
+function fill({ slots }: State, slot: string, id: string, isWaiting: boolean): void {
+  const ids = slots.get(slot) ?? new Set();
+  ids[isWaiting ? 'add' : 'delete'](id);
+  if (ids.size > 0) slots.set(slot, ids);
+  else slots.delete(slot);
 }
 
 /** A message enters a list after each change of its weight. */

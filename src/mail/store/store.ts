@@ -25,9 +25,10 @@ import {
   type Verdict,
 } from '../message/message.js';
 import { amountsOf, messagesOf as messagesOfDraft, stampedContent } from './acceptance.js';
+import { Collapse } from './collapse.js';
 import { decodeContent, encodeContent } from './document.js';
 import type { StoreEvent } from './event.js';
-import { idMaker } from './ids.js';
+import { idMaker, uuidOf } from './ids.js';
 import { findKey, forgetKey, isFullKey, type KeyEntry } from './keys.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
 import type { Known } from './message-table.js';
@@ -89,6 +90,9 @@ export type IsWanted = (known: Omit<Known, 'attachments'>) => boolean;
 
 const anyMessage: IsWanted = () => true;
 
+/** So many random bytes that no nonce occurs twice. */
+const NONCE_BYTES = 12;
+
 /** How often expired content and keys are removed. */
 export const SWEEP_MS = HOUR_MS;
 /** One write of an attachment to the disk, */
@@ -124,8 +128,9 @@ export class Store {
   /** The keys of the requests in progress. */
   readonly #inProgress = new Set<string>();
   readonly #uploads = new Set<SpoolUpload>();
-  /** Messages that are being cancelled: their record is on its way to the disk, so they must not be sent. */
+  /** Messages that are being cancelled or replaced: their record is on its way to the disk, so they must not be sent. */
   readonly #leaving = new Set<string>();
+  readonly #collapse: Collapse;
   /** Messages that are claimed. */
   readonly #sending = new Set<string>();
   #stopping = false;
@@ -138,6 +143,7 @@ export class Store {
     this.#state = state;
     this.#quota = new Quota(options, ledger);
     this.#reclaimer = new Reclaimer({ ...options, ledger, quota: this.#quota });
+    this.#collapse = new Collapse(state, this.#leaving, { now: () => ledger.now(), log: options.log });
     this.#makeId = idMaker(options.randomBytes);
     this.#counter = state.counter;
     this.#sweepAlarm = new Alarm(options.clock, () => void this.sweep());
@@ -203,7 +209,7 @@ export class Store {
    */
   async accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
     if (keyed) return await this.withKey(keyed.key, (accept) => accept(drafts, keyed.hash));
-    return { ids: await this.#acceptNew(drafts, null), replayed: false };
+    return { ids: await this.#acceptInTurn(drafts, null), replayed: false };
   }
 
   /**
@@ -221,7 +227,7 @@ export class Store {
       return await work(async (drafts, hash) => {
         const known = this.#idsOf({ key, hash });
         if (known) return { ids: known, replayed: true };
-        return { ids: await this.#acceptNew(drafts, { key, hash }), replayed: false };
+        return { ids: await this.#acceptInTurn(drafts, { key, hash }), replayed: false };
       });
     } finally {
       this.#inProgress.delete(key);
@@ -258,6 +264,10 @@ export class Store {
     return this.#ledger.ageMs(at) > (this.#options.keyAgeMs ?? IDEMPOTENCY_AGE_MS);
   }
 
+  #acceptInTurn(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
+    return this.#collapse.inTurn(drafts, () => this.#acceptNew(drafts, keyed));
+  }
+
   async #acceptNew(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
     this.#assertWorking();
     const ledger = this.#ledger;
@@ -268,7 +278,7 @@ export class Store {
     let reserved: Reservation | null = null;
     try {
       if (this.#quota.space.stale) await this.#quota.look();
-      const asked = amountsOf(drafts, contents, keyed);
+      const asked = this.#collapse.needed(amountsOf(drafts, contents, keyed), drafts);
       reserved = this.#reclaimer.reserve(asked, {
         isUrgent: drafts.every(({ urgent }) => urgent),
         onlySends: drafts.some(({ onlySends }) => onlySends),
@@ -279,11 +289,12 @@ export class Store {
       if (files.length > 0) await ledger.spool.keepNames(files);
       // Ids must have the order of the records, so nothing awaits between making the ids and recording.
       const acceptor = { storeId: this.storeId, sender, newId: () => this.#makeId(++this.#counter) };
-      const messages = drafts.flatMap((draft, i) => messagesOfDraft(draft, contents[i] as Buffer, acceptor));
+      const accepted = drafts.flatMap((draft, i) => messagesOfDraft(draft, contents[i] as Buffer, acceptor));
+      const { messages, replaced } = this.#collapse.replace(accepted);
       const full = keyed !== null && isFullKey(keyed.key) && { full: true as const };
-      events.push({ e: 'accepted', ...ledger.birth(), messages, ...keyed, ...full });
+      events.push({ e: 'accepted', ...ledger.birth(), messages, ...keyed, ...full }, ...replaced);
       // Q2: this sync is the promise behind the 202.
-      await ledger.record(events, 'synced', contents);
+      await this.#collapse.leave(replaced, () => ledger.record(events, 'synced', contents));
       this.#reclaimer.logDropped(dropped);
       return messages.map(({ id }) => id);
     } catch (error) {
@@ -339,17 +350,17 @@ export class Store {
       throw conflict('the message is being sent right now', 'look up its status later');
     const drops = message.status === 'failed' && message.place !== null;
     if (isFinal(message.status) && !drops) throw alreadyFinal(message);
-    this.#leaving.add(id);
-    // On a full disk a cancellation may use the reserve for outcomes, because it frees room.
-    const urgency = this.hasReserve ? 'synced-outcome' : 'synced';
-    try {
-      if (drops) await this.#ledger.record([{ e: 'dropped', ids: [id] }], urgency);
-      else await this.#ledger.record([{ e: 'cancelled', id, at: this.#ledger.now() }], urgency);
-    } finally {
-      this.#leaving.delete(id);
-    }
+    if (drops) await this.#end({ e: 'dropped', ids: [id] }, { id });
+    else await this.#end({ e: 'cancelled', id, at: this.#ledger.now() }, { id });
     // A retry may have been recorded before this.
     if (drops && message.place !== null) throw conflict('the message is queued again');
+  }
+
+  #end(event: StoreEvent, ends: { id: string; by?: string }): Promise<void> {
+    return this.#collapse.leave([ends], () =>
+      // On a full disk this may use the reserve for outcomes, because it frees room.
+      this.#ledger.record([event], this.hasReserve ? 'synced-outcome' : 'synced'),
+    );
   }
 
   /** Makes the message due now. Queues a failed one again if its content is still stored. Throws not-found, conflict. */
@@ -477,12 +488,16 @@ export class Store {
 
   /**
    * The only way to get a message for sending. Marks it as `sending` (Q3, only in memory) and gives it. Null if it is
-   * unknown, final, claimed or being cancelled, or if the queue is on hold. `expire` sends nothing, so it ignores a hold.
+   * unknown, final, claimed or being cancelled, if a newer one replaces it, or if the queue is on hold. `expire` sends nothing, so it ignores a hold.
    */
   claim(id: string, purpose: 'send' | 'expire' = 'send'): Message | null {
     const message = this.get(id);
     if (message?.status !== 'queued' && message?.status !== 'deferred') return null;
     if (this.#leaving.has(id) || (this.held && purpose === 'send')) return null;
+    const end = purpose === 'send' ? this.#collapse.endOf(message) : null;
+    // If that fails, a later claim finds it again.
+    if (end) void this.#end(end, end).catch(() => undefined);
+    if (end) return null;
     message.status = 'sending';
     this.#sending.add(id);
     return message;
@@ -503,7 +518,9 @@ export class Store {
     // Q4: written now, so that a killed process does not send twice; synced now, or within a second.
     const urgency = this.#options.outcomes === 'synced' ? 'synced-outcome' : 'written';
     const reply = keptReply(verdict.reply, this.#quota.leftMemoryBytes);
-    await this.#ledger.record([this.#ledger.outcomeOf(message, { ...verdict, reply })], urgency);
+    const end = verdict.kind === 'deferred' ? this.#collapse.endOf(message) : null;
+    const event = end ?? this.#ledger.outcomeOf(message, { ...verdict, reply });
+    await this.#collapse.leave(end ? [end] : [], () => this.#ledger.record([event], urgency));
     // It may be claimed again by now.
     if (message.status !== 'sending') this.#sending.delete(id);
   }
@@ -579,15 +596,4 @@ function alreadyFinal({ status, place }: Message): FieldpostError {
     'only a newer version of Fieldpost, which accepted the message, can send it',
     'try again after the next update',
   );
-}
-
-/** So many random bytes that no nonce occurs twice. */
-const NONCE_BYTES = 12;
-
-/** A UUID of version 4 (RFC 9562 §5.4) of 16 random bytes. */
-function uuidOf(random: Uint8Array): string {
-  const bytes = Buffer.from(random);
-  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
-  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
-  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }

@@ -60,6 +60,8 @@ export interface Weights {
 const MESSAGE_BYTES = 650;
 const FILE_BYTES = 340;
 const EXTRAS_BYTES = 160;
+/** A key's entry in the index, and the id of a newer message. */
+const COLLAPSE_BYTES = 400;
 const KEY_BYTES = 280;
 const ID_BYTES = 56;
 const TEXT_BYTES = 24;
@@ -84,6 +86,8 @@ export function messageWeight(message: Weighed): number {
   const replyBytes = Math.max(textWeight(lastReply ?? ''), TEXT_BYTES + REPLY_CHARS_SURE);
   let bytes = plainWeight(destination, subject) + replyBytes - TEXT_BYTES - REPLY_CHARS_SURE;
   if (extras) bytes += EXTRAS_BYTES + textWeight(extras.messageId ?? '');
+  if (extras?.collapse !== undefined)
+    bytes += COLLAPSE_BYTES + 2 * textWeight(extras.collapse) + textWeight(destination);
   for (const file of attachments) bytes += fileWeight(file);
   if (more) bytes += 2 * textWeight(JSON.stringify(more));
   return bytes;

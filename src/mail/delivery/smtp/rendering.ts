@@ -3,8 +3,10 @@
  * mails.
  */
 import { FieldpostError } from '../../../base/errors.js';
+import { SUBJECT_CHARS_MAX } from '../../../base/limits.js';
 import { dateMsOf } from '../../../base/stamp.js';
 import type { Clock } from '../../../base/system/clock.js';
+import { cut } from '../../../base/text.js';
 import { type Address, needsSmtpUtf8 } from '../../message/address.js';
 import {
   type Attachment,
@@ -23,6 +25,8 @@ import type { Envelope } from './protocol.js';
 
 /** Each byte that is read is copied about this many times on its way to the relay (base64, pieces). */
 const SENT_COPIES = 4;
+/** More are never replaced. */
+const REPLACED_MAX = 999_999_999;
 /** A text of the length of every id. */
 const SOME_ID = '0'.repeat(15);
 
@@ -64,18 +68,28 @@ export class Rendering {
     const messageId = messageIdOf(message, store.storeId) as string;
     const sending = { from: from || sender(), dateMs, messageId, open };
     const isReadyMade = 'missing' in content;
+    const { replaced = 0, counts } = message.extras ?? {};
     const { size, bytes } = isReadyMade
-      ? this.#complete(message, content, sending)
-      : this.#render({ ...message, content }, sending);
+      ? this.#complete(message, content, sending, replaced)
+      : this.#render(
+          { ...message, content: replaced > 0 ? told(content, replaced, counts) : content },
+          sending,
+        );
     const smtpUtf8 = [from, message.destination, ...peopleIn(content)].some(needsSmtpUtf8);
     return { size, smtpUtf8, isEightBit: isReadyMade, content: bytes };
   }
 
   /** A ready-made mail, behind the headers that it lacks. */
-  #complete({ attachments }: Email, content: ReadyMadeContent, { open, ...stamps }: Sending): Rendered {
+  #complete(
+    { attachments }: Email,
+    content: ReadyMadeContent,
+    { open, ...stamps }: Sending,
+    replaced: number,
+  ): Rendered {
     const [file] = attachments;
     if (file === undefined) throw new FieldpostError('storage-damaged', 'the mail has lost its file');
-    return renderReadyMade(content, stamps, { ...file, open: () => open(file) });
+    const first = replaced > 0 ? replacedHeader(replaced) : [];
+    return renderReadyMade(content, { ...stamps, first }, { ...file, open: () => open(file) });
   }
 
   /** Octets of the mail that the draft will be. */
@@ -83,7 +97,10 @@ export class Rendering {
     const { sender, clock, store } = this.#options;
     const from = draft.from ?? sender();
     const messageId = newMessageId(SOME_ID, store.storeId, from);
-    return this.#render(draft, { from, messageId, dateMs: clock.wallMs(), open: unread }).size;
+    const { content, collapse, counts } = draft;
+    const largest = collapse === undefined ? content : told(content, REPLACED_MAX, counts);
+    const sending = { from, messageId, dateMs: clock.wallMs(), open: unread };
+    return this.#render({ ...draft, content: largest }, sending).size;
   }
 
   /** A relay has said its size limit (RFC 1870). */
@@ -133,6 +150,19 @@ interface Sending {
   readonly messageId: string;
   readonly dateMs: number | null;
   readonly open: (attachment: Attachment) => AsyncIterable<Buffer>;
+}
+
+function replacedHeader(replaced: number): [name: string, value: string][] {
+  return [['X-Fieldpost-Replaced', String(replaced)]];
+}
+
+/** The mail that says how many it has replaced; with `counts` also in its subject. */
+function told(content: EmailContent, replaced: number, counts: true | undefined): EmailContent {
+  const { subject, head } = content;
+  const headers = [...(head?.headers ?? []), ...replacedHeader(replaced)];
+  const count = `(${replaced} ×)`;
+  const counted = `${cut(subject, SUBJECT_CHARS_MAX - count.length - 1)} ${count}`.trimStart();
+  return { ...content, subject: counts ? counted : subject, head: { ...head, headers } };
 }
 
 /** The addresses that its headers name beside the recipient's. Those of a ready-made mail are as they came. */

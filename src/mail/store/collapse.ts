@@ -1,0 +1,151 @@
+/**
+ * Of the messages that wait for one recipient under one collapse key, only the newest stays: the older ones end as
+ * `replaced`. A message that is being sent, or cancelled, is left alone.
+ *
+ * - An acceptance replaces what waits, in the same record. Acceptances of one key take turns, so that each sees the one before.
+ * - A send that is to be tried later ends as replaced if a newer message waits.
+ * - What waits beside a newer message for any other reason is replaced when its turn to be sent comes.
+ */
+import type { Stamp } from '../../base/stamp.js';
+import type { Log } from '../../base/system/log.js';
+import { type Draft, type Message, recipientsOf, slotOf } from '../message/message.js';
+import type { AcceptedMessage, StoreEvent } from './event.js';
+import type { Amounts } from './quota.js';
+import type { State } from './state.js';
+import { messageWeight } from './weight.js';
+
+type Replaced = Extract<StoreEvent, { e: 'replaced' }>;
+
+interface CollapseWorld {
+  readonly now: () => Stamp;
+  readonly log: Log;
+}
+
+/** Says which messages replace which. */
+export class Collapse {
+  readonly #state: Pick<State, 'messages' | 'slots'>;
+  /** See Store: the messages whose end is on its way to the disk. */
+  readonly #leaving: Set<string>;
+  /** The slots of acceptances in progress, and their ends. */
+  readonly #busy = new Map<string, Promise<void>>();
+
+  readonly #now: () => Stamp;
+  readonly #log: Log;
+
+  constructor(state: Pick<State, 'messages' | 'slots'>, leaving: Set<string>, { now, log }: CollapseWorld) {
+    this.#state = state;
+    this.#leaving = leaving;
+    this.#now = now;
+    this.#log = log;
+  }
+
+  /** Accepts the drafts when no other acceptance of their keys is in progress. */
+  async inTurn<T>(drafts: readonly Draft[], accept: () => Promise<T>): Promise<T> {
+    if (!drafts.some(hasKey)) return await accept();
+    const slots = new Set(slotsOf(drafts));
+    for (let other: Promise<void> | undefined; ; await other) {
+      for (const slot of slots) other ??= this.#busy.get(slot);
+      if (other === undefined) break;
+    }
+    let end = (): void => undefined;
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    for (const slot of slots) this.#busy.set(slot, ended);
+    try {
+      return await accept();
+    } finally {
+      for (const slot of slots) this.#busy.delete(slot);
+      end();
+    }
+  }
+
+  /** What the drafts need, less the places of the messages that they replace. */
+  needed(asked: Amounts, drafts: readonly Draft[]): Amounts {
+    if (!drafts.some(hasKey)) return asked;
+    const slots = slotsOf(drafts);
+    let [count, memoryBytes] = [asked.count, asked.memoryBytes];
+    const own = new Set(slots);
+    count -= slots.length - own.size;
+    for (const slot of own) {
+      for (const message of this.#waiting(slot)) {
+        count--;
+        memoryBytes -= messageWeight(message);
+      }
+    }
+    return { ...asked, count: Math.max(0, count), memoryBytes: Math.max(0, memoryBytes) };
+  }
+
+  /** The messages to accept, which know how many they replace, and the events behind their acceptance. */
+  replace(messages: AcceptedMessage[]): { messages: AcceptedMessage[]; replaced: Replaced[] } {
+    const replaced: Replaced[] = [];
+    if (!messages.some(({ extras }) => extras?.collapse !== undefined)) return { messages, replaced };
+    const at = this.#now();
+    const newest = new Map<string, string>();
+    const slots = messages.map((message) => slotOf(message, message.extras?.collapse));
+    for (const [i, slot] of slots.entries()) if (slot !== undefined) newest.set(slot, messages[i]?.id ?? '');
+    const counts = new Map<string, number>();
+    const end = (id: string, by: string, had = 0) => {
+      replaced.push({ e: 'replaced', id, by, at });
+      counts.set(by, (counts.get(by) ?? 0) + 1 + had);
+    };
+    for (const [slot, by] of newest)
+      for (const { id, extras } of this.#waiting(slot)) end(id, by, extras?.replaced);
+    for (const [i, { id }] of messages.entries()) {
+      const by = newest.get(slots[i] ?? '');
+      if (by !== undefined && by !== id) end(id, by);
+    }
+    const withCount = (message: AcceptedMessage): AcceptedMessage => {
+      const count = counts.get(message.id);
+      return count === undefined ? message : { ...message, extras: { ...message.extras, replaced: count } };
+    };
+    return { messages: messages.map(withCount), replaced };
+  }
+
+  /** The event that ends a message, because a newer one of its key waits; null: none does. */
+  endOf(message: Message): Replaced | null {
+    const slot = slotOf(message, message.extras?.collapse);
+    if (slot === undefined) return null;
+    let newest = message;
+    for (const other of this.#waiting(slot)) if (other.id > newest.id) newest = other;
+    if (newest === message) return null;
+    const count = (newest.extras?.replaced ?? 0) + 1 + (message.extras?.replaced ?? 0);
+    return { e: 'replaced', id: message.id, by: newest.id, at: this.#now(), count };
+  }
+
+  /** Records the end of these messages, which meanwhile cannot be sent. Those with `by` are replaced. */
+  async leave(
+    ends: readonly { readonly id: string; readonly by?: string }[],
+    record: () => Promise<void>,
+  ): Promise<void> {
+    for (const { id } of ends) this.#leaving.add(id);
+    try {
+      await record();
+    } finally {
+      for (const { id } of ends) this.#leaving.delete(id);
+    }
+    for (const { id, by } of ends) if (by !== undefined) this.#log.info('replaced', { id, by });
+  }
+
+  /** The messages that a newer one replaces. */
+  *#waiting(slot: string): Generator<Message, void, void> {
+    for (const id of this.#state.slots.get(slot) ?? []) {
+      const message = this.#leaving.has(id) ? undefined : this.#state.messages.get(id);
+      if (message && message.status !== 'sending') yield message;
+    }
+  }
+}
+
+function hasKey({ collapse }: Draft): boolean {
+  return collapse !== undefined;
+}
+
+/** One for each recipient of a draft with a key. */
+function slotsOf(drafts: readonly Draft[]): string[] {
+  return drafts.flatMap((draft) => {
+    const slots = recipientsOf(draft).map((destination) =>
+      slotOf({ type: draft.type, destination }, draft.collapse),
+    );
+    return slots.filter((slot) => slot !== undefined);
+  });
+}
