@@ -43,10 +43,8 @@ export class Collapse {
   async inTurn<T>(drafts: readonly Draft[], accept: () => Promise<T>): Promise<T> {
     if (!drafts.some(hasKey)) return await accept();
     const slots = new Set(slotsOf(drafts));
-    for (let other: Promise<void> | undefined; ; await other) {
-      for (const slot of slots) other ??= this.#busy.get(slot);
-      if (other === undefined) break;
-    }
+    const busy = () => [...slots].find((slot) => this.#busy.has(slot));
+    for (let slot = busy(); slot !== undefined; slot = busy()) await this.#busy.get(slot);
     let end = (): void => undefined;
     const ended = new Promise<void>((resolve) => {
       end = resolve;
