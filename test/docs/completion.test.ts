@@ -14,7 +14,13 @@ import { sameFile } from '../support/pages.js';
 
 const FILE = 'build/fieldpost.bash-completion';
 /** The values of options that have few. */
-const VALUES = { lang: LANGS, priority: ['high', 'normal'], status: STATUSES, type: TYPE_NAMES };
+const VALUES = {
+  lang: LANGS,
+  priority: ['high', 'normal'],
+  status: STATUSES,
+  step: ['10m', '1h'],
+  type: TYPE_NAMES,
+};
 /** Options with a file. */
 const FILES = ['attach', 'env-file', 'out'];
 

@@ -11,6 +11,8 @@ import { listenToSignals } from './signals.js';
 export interface Output {
   write(text: string): void;
   readonly isTTY: boolean;
+  /** The width of the terminal, if it is known. */
+  readonly columns?: number | undefined;
 }
 
 /** What a program is given by its process. */
@@ -52,6 +54,9 @@ function textOutput(stream: () => NodeJS.WriteStream): Output {
     write: (text) => void stream().write(text),
     get isTTY() {
       return stream().isTTY;
+    },
+    get columns() {
+      return stream().columns;
     },
   };
 }
