@@ -13,13 +13,15 @@ interface Stated {
 
 /** The answer of the state endpoint. A daemon of another version may leave out any member; its line is then left out. */
 export type DaemonState = Partial<{
+  /** `id`: by which the cloud knows it; null without one. */
+  device: { hostname: string; id: string | null };
   link: Stated & {
     since: string;
     lastHeartbeat: string | null;
     history?: readonly (Stated & { since: string; durationMs: number })[];
   };
   /** `nextTryAt`: when a relay that is down is tried again; null during a try. */
-  relay: Stated & { nextTryAt?: string | null };
+  relay: Stated & { nextTryAt?: string | null; name?: string | null; lastSentAt?: string | null };
   queue: Omit<QueueCounts, 'forCloud'> &
     Partial<QueueRoom & Pick<QueueCounts, 'forCloud'> & { full: boolean }>;
   destinations: {

@@ -51,6 +51,8 @@ interface View<State> {
 export interface RelayView extends View<(typeof RELAY_STATES)[number]> {
   /** When a relay that fails or refuses is tried again; null if none does, and during a try. */
   readonly nextTryMs: number | null;
+  /** Host and port of the one that is used now, or first; left out without a relay. */
+  readonly name?: string;
 }
 
 /** True if relays are there, and none of them takes mails. */
@@ -145,4 +147,11 @@ export interface TrialFault extends TrialStep {
   readonly blame: 'relay' | 'login' | 'settings' | 'mail';
   /** A sentence on what to do; empty if it is not known. */
   readonly hint: string;
+}
+
+/** The trial of one relay; `fault` is null for a good one. */
+export interface TriedRelay {
+  readonly relay: string;
+  readonly steps: TrialStep[];
+  fault: TrialFault | null;
 }

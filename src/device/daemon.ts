@@ -138,6 +138,7 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
     },
     syncState: () => cloud?.sync.view() ?? null,
     relayState: () => delivery.relayView(),
+    tryRelays: (signal) => delivery.tryRelays(signal),
     linkState: () => linkView(cloud, delivery.waitReason),
     mailBytes: (draft) => delivery.rendering.bytesOf(draft),
     outcomes: () => delivery.outcomes,

@@ -1,6 +1,7 @@
 /** The calls of local-api §1, and those of §3 that tell how the daemon is doing. */
+import { once } from 'node:events';
 import { test } from 'tap';
-import type { ErrorCode } from '../../src/base/errors.js';
+import { type ErrorCode, FieldpostError } from '../../src/base/errors.js';
 import { DAY_MS, LIST_LIMIT_MAX, MIB } from '../../src/base/limits.js';
 import { LIST_LIMIT_DEFAULT } from '../../src/device/api/messages.js';
 import type { Address } from '../../src/mail/message/address.js';
@@ -406,6 +407,7 @@ test('the state', async (t) => {
       sinceMs: Date.UTC(2026, 0, 1),
       reason: 'refused',
       nextTryMs: Date.UTC(2026, 0, 2),
+      name: 'mail.example.com:587',
     }),
   });
   await postSome(api, 1);
@@ -421,6 +423,7 @@ test('the state', async (t) => {
   const noCloud = 'No cloud is configured (FIELDPOST_CLOUD)';
   const alone = `${noCloud}: the address book is kept on this device alone`;
   t.same(json, {
+    device: { hostname: 'pump-3', id: null },
     link: {
       state: 'disabled',
       since: '2026-11-20T09:00:00.000Z',
@@ -433,6 +436,8 @@ test('the state', async (t) => {
       since: '2026-01-01T00:00:00.000Z',
       reason: 'refused',
       nextTryAt: '2026-01-02T00:00:00.000Z',
+      name: 'mail.example.com:587',
+      lastSentAt: null,
     },
     queue: { ...queue, used, limits, full: false, reason: null },
     destinations: { count: 0, hidden: 0, synced: false, lastSync: null, reason: alone },
@@ -442,6 +447,69 @@ test('the state', async (t) => {
     version: '1.2.3',
     uptimeMs: 12_345,
   });
+});
+
+test('the state tells when a relay took the last mail, also after a restart, or without a history', async (t) => {
+  const lastOf = async (api: TestApi) => (await api.call('GET', '/api/internal/state')).json.relay.lastSentAt;
+  for (const historyMax of [1000, 0]) {
+    await using api = await startApi({ historyMax, settings: { cloud: {} as never } });
+    const [first = '', second = '', third = ''] = await postSome(api, 3);
+    await settle(api, third, { kind: 'failed', reply: '550 no' });
+    t.equal(await lastOf(api), null, 'a refusal is no delivery');
+    await api.clock.advance(1000);
+    await settle(api, first, { kind: 'sent', reply: '250 OK' });
+    await api.clock.advance(1000);
+    await settle(api, second, { kind: 'sent', reply: '250 OK' });
+    await api.clock.advance(1000);
+    const [sms] = (await api.post([{ type: 2, destination: '+32470123456', title: '', message: 'x' }])).json;
+    await settle(api, sms.id, { kind: 'sent', reply: '' });
+    t.equal(await lastOf(api), '2026-11-20T09:00:02.000Z', 'an SMS is no mail');
+    await api.store.close();
+    await using again = await startApi({ historyMax, disk: api.disk, clock: api.clock });
+    t.equal(await lastOf(again), historyMax === 0 ? null : '2026-11-20T09:00:02.000Z');
+  }
+});
+
+test('a trial of the relays: its steps, and what waits gets another try if one is good', async (t) => {
+  const good = { relay: 'smtp://a.example', steps: [{ step: 'address', words: 'a.example' }], fault: null };
+  const fault = { step: 'login', words: 'refused: 535', blame: 'login', hint: 'see' } as const;
+  const bad = { ...good, fault };
+  for (const relays of [[bad], [bad, good], []]) {
+    await using api = await startApi({ tryRelays: async () => relays });
+    const { status, json } = await api.call('POST', '/api/internal/relay/trial');
+    t.same([status, json], [200, { relays }]);
+    t.equal(api.wakes, relays.length === 2 ? 1 : 0);
+  }
+  const busy = () => Promise.reject(new FieldpostError('busy', 'The relay is being tried already'));
+  await using api = await startApi({
+    tryRelays: busy,
+    settings: { sendToken: 'for-sending-only', apiToken: 'a-long-token' },
+  });
+  const call = (token: string) =>
+    api.call('POST', '/api/internal/relay/trial', { headers: { Authorization: `Bearer ${token}` } });
+  isProblem(t, await call('for-sending-only'), 403, 'forbidden');
+  isProblem(t, await call('a-long-token'), 503, 'busy');
+});
+
+test('a trial of the relays ends after a minute, or when the client leaves', async (t) => {
+  const fault = { step: 'time', words: 'the trial took too long', blame: 'relay', hint: '' } as const;
+  const signals: AbortSignal[] = [];
+  await using api = await startApi({
+    async tryRelays(signal) {
+      signals.push(signal);
+      if (!signal.aborted) await once(signal, 'abort');
+      return [{ relay: 'smtp://a.example', steps: [], fault }];
+    },
+  });
+  const answer = api.call('POST', '/api/internal/relay/trial');
+  while (signals.length === 0) await settled();
+  await api.clock.advance(60_000);
+  t.match(await answer, { status: 200, json: { relays: [{ fault }] } });
+  const client = await api.connect();
+  client.write('POST /api/internal/relay/trial HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n');
+  while (signals.length === 1) await settled();
+  client.socket.destroy();
+  await once(signals[1] as AbortSignal, 'abort');
 });
 
 test('the state tells how the link is and was', async (t) => {

@@ -128,6 +128,7 @@ test('the answers are those that the document describes', async (t) => {
   for (const id of [first, second, 'nope']) await call('POST', `${MESSAGES}/{id}/retry`, { id });
   for (const what of ['flush', 'hold', 'release', 'purge']) await call('POST', `/api/internal/queue/${what}`);
   await call('POST', '/api/internal/queue/purge', { query: '?damaged=perhaps' });
+  await call('POST', '/api/internal/relay/trial');
   const [list, one] = [DESTINATIONS, `${DESTINATIONS}/{id}`];
   await call('GET', list, { query: '?hidden=perhaps' });
   const edit = (method: string, path: string, id: string, value: unknown, type = 'application/json') =>
@@ -195,7 +196,7 @@ test('programs made from the document have names, kinds and a server', async (t)
   // Programs use them: a change breaks those.
   t.same(names, [
     ...['postMessages', 'listMessages', 'getMessage', 'cancelMessage', 'retryMessage'],
-    ...['flushQueue', 'holdQueue', 'releaseQueue', 'purgeQueue'],
+    ...['flushQueue', 'holdQueue', 'releaseQueue', 'purgeQueue', 'tryRelays'],
     ...['listDestinations', 'addDestination', 'getDestination', 'replaceDestination', 'removeDestination'],
     ...['getHistory', 'getState', 'getHealth', 'getMetrics', 'getStatusPage', 'getDescription'],
   ]);

@@ -119,6 +119,7 @@ export async function startApi(options: StartOptions = {}) {
     },
     syncState: () => null,
     relayState: () => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set', nextTryMs: null }),
+    tryRelays: async () => [],
     linkState: () => null,
     history: async () => [],
     mayBeFrom: (address) => address === 'device@example.com',

@@ -9,7 +9,7 @@ import type { RefusedTotals } from '../../base/http/problem.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';
 import type { Ends } from '../../base/system/peer.js';
-import type { LinkView, Outcomes, RelayView, SettingsFault, SyncView } from '../../base/views.js';
+import type { LinkView, Outcomes, RelayView, SettingsFault, SyncView, TriedRelay } from '../../base/views.js';
 import type { Address } from '../../mail/message/address.js';
 import type { EmailDraft } from '../../mail/message/message.js';
 import type { Store } from '../../mail/store/store.js';
@@ -57,6 +57,8 @@ export interface ApiContext extends MemoryListeners {
   /** Null: no cloud is configured. */
   syncState(): SyncView | null;
   relayState(): RelayView;
+  /** See Delivery.tryRelays. */
+  tryRelays(signal: AbortSignal): Promise<readonly TriedRelay[]>;
   /** True if a message may have this sender. */
   mayBeFrom(address: Address): boolean;
   /** True for the address of a user of this device, such as root@localhost. */

@@ -8,7 +8,7 @@ import type { Access, ApiContext } from './context.js';
 import * as destinations from './destinations.js';
 import * as messages from './messages.js';
 import { post } from './post.js';
-import { getHealth, getState, getStatusPage } from './state.js';
+import { getHealth, getState, getStatusPage, tryRelays } from './state.js';
 
 /** One call of the API. */
 interface Route extends Routed {
@@ -35,6 +35,7 @@ export const ROUTES: readonly Route[] = [
   { method: 'GET', path: `${DESTINATIONS}/{id}`, handle: destinations.get, access: 'operators' },
   { method: 'PUT', path: `${DESTINATIONS}/{id}`, handle: destinations.put, access: 'operators' },
   { method: 'DELETE', path: `${DESTINATIONS}/{id}`, handle: destinations.remove, access: 'operators' },
+  { method: 'POST', path: '/api/internal/relay/trial', handle: tryRelays, access: 'operators' },
   { method: 'GET', path: '/api/internal/state', handle: getState, access: 'operators' },
   { method: 'GET', path: '/api/internal/history', handle: getHistory, access: 'operators' },
   { method: 'GET', path: '/healthz', handle: getHealth, access: 'anybody' },

@@ -4,8 +4,10 @@
 import { FieldpostError } from '../../base/errors.js';
 import type { Exchange } from '../../base/http/exchange.js';
 import { sendPage } from '../../base/http/html-page.js';
+import { MINUTE_MS } from '../../base/limits.js';
+import { wallMsOf } from '../../base/stamp.js';
 import { isoOf } from '../../base/text.js';
-import type { LinkView, QueueRoom, SettingsFault } from '../../base/views.js';
+import type { LinkView, QueueRoom, SettingsFault, TriedRelay } from '../../base/views.js';
 import type { ApiContext } from './context.js';
 
 const NO_CLOUD = 'No cloud is configured (FIELDPOST_CLOUD)';
@@ -23,14 +25,18 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
   const nowMs = clock.wallMs();
   const startedMs = nowMs - uptimeMs;
   const relay = context.relayState();
+  const { lastSent } = store;
   const { synced, lastSyncMs, reason } = context.syncState() ?? NEVER_SYNCED;
   exchange.json(200, {
+    device: { hostname: context.hostname(), id: context.settings.cloud?.deviceId ?? null },
     link: linkView(context.linkState(), startedMs),
     relay: {
       state: relay.state,
       since: isoOf(relay.sinceMs),
       reason: relay.reason,
       nextTryAt: relay.nextTryMs === null ? null : isoOf(relay.nextTryMs),
+      name: relay.name ?? null,
+      lastSentAt: lastSent === null ? null : isoOf(wallMsOf(lastSent, clock, store.boots)),
     },
     queue: { ...store.counts(), ...roomView(store.room()) },
     destinations: {
@@ -55,6 +61,21 @@ export async function getHealth(exchange: Exchange, { store }: ApiContext): Prom
   const reason = await store.look();
   if (reason !== null) throw new FieldpostError('unavailable', reason);
   exchange.send(200, 'text/plain', 'ok');
+}
+
+/** The longest trial of the relays. */
+const TRIAL_MS = MINUTE_MS;
+
+/** `POST /api/internal/relay/trial`: each relay, its steps, and its fault. No mail is sent. */
+export async function tryRelays(exchange: Exchange, context: ApiContext): Promise<void> {
+  let relays: readonly TriedRelay[] = [];
+  const isDone = await exchange.poll(TRIAL_MS, async (signal) => {
+    relays = await context.tryRelays(signal);
+  });
+  if (!isDone) throw new FieldpostError('busy', 'Too many requests wait already');
+  // A relay that works now gets what waits for it.
+  if (relays.some(({ fault }) => fault === null)) context.wake();
+  exchange.json(200, { relays });
 }
 
 /**

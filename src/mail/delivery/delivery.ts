@@ -3,13 +3,15 @@
  * so a call does not wait behind 300 SMS, nor for an SMS provider that is down.
  */
 
+import { FieldpostError } from '../../base/errors.js';
+import { SECOND_MS } from '../../base/limits.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Connect } from '../../base/system/connect.js';
 import type { Log } from '../../base/system/log.js';
-import type { Outcomes, RelayView } from '../../base/views.js';
+import type { Outcomes, RelayView, TrialStep, TriedRelay } from '../../base/views.js';
 import type { Message } from '../message/message.js';
 import { heloNameOf, senderOf } from '../names.js';
-import type { MailConfig } from '../settings.js';
+import { type MailConfig, showRelay } from '../settings.js';
 import type { Store } from '../store/store.js';
 import { CloudTransport, type Short, type ShortWay } from './cloud-transport.js';
 import { type AgeingType, Expiry } from './expiry.js';
@@ -55,6 +57,10 @@ interface ShortQueue {
   readonly queue: Queue<Short>;
 }
 
+/** In a trial of the relays an answer may take this long, or less if the settings say so. */
+const TRIAL_ANSWER_MS = 15 * SECOND_MS;
+const NOT_OVER = { step: 'time', words: 'the trial took too long', blame: 'relay', hint: '' } as const;
+
 /** All queues; idle until started. */
 export class Delivery {
   readonly #options: DeliveryOptions;
@@ -65,6 +71,7 @@ export class Delivery {
   readonly #tokens: RelayTokens;
   #relays: SmtpTransport;
   #mails: Queue<Mail>;
+  #isTrying = false;
 
   constructor(options: DeliveryOptions) {
     const { short } = options;
@@ -137,6 +144,43 @@ export class Delivery {
     this.#relays = this.#openRelays();
     this.#mails = this.#queue(this.#relays, 1);
     this.#mails.start();
+  }
+
+  /**
+   * Tries each relay for a person, beside the queue, and sends no mail. After `signal` it resolves at once, and begins with
+   * no further relay. Throws busy while another trial runs.
+   */
+  async tryRelays(signal: AbortSignal): Promise<readonly TriedRelay[]> {
+    if (this.#isTrying) throw new FieldpostError('busy', 'The relay is being tried already');
+    this.#isTrying = true;
+    const tried = this.#options.config.relays.map(
+      (relay): TriedRelay => ({ relay: showRelay(relay), steps: [], fault: NOT_OVER }),
+    );
+    const over = this.#tryEach(tried, signal).finally(() => {
+      this.#isTrying = false;
+    });
+    const ended = new Promise((resolve) => signal.addEventListener('abort', resolve));
+    await Promise.race([over, ended]);
+    // A trial that goes on changes nothing of this answer.
+    return structuredClone(tried);
+  }
+
+  async #tryEach(tried: readonly TriedRelay[], signal: AbortSignal): Promise<void> {
+    const { config, clock, connect, hostname } = this.#options;
+    const { tryRelay } = await import('./smtp/trial.js');
+    // The source of the tokens is that of the queue.
+    const tokens = {
+      session: ((...of) => this.#tokens.session(...of)) as RelayTokens['session'],
+      close: async () => undefined,
+    };
+    const limits = { smtpTimeoutMs: Math.min(config.smtpTimeoutMs, TRIAL_ANSWER_MS) };
+    const own = { config: { ...config, ...limits }, to: null, version: '', id: '' };
+    for (const [index, relay] of config.relays.entries()) {
+      const one = tried[index];
+      if (one === undefined || signal.aborted) return;
+      const tell = (step: TrialStep) => void one.steps.push(step);
+      one.fault = await tryRelay(relay, { ...own, tell, clock, connect, tokens, hostname });
+    }
   }
 
   /** Finishes the messages that are being sent, within STOP_SENDING_MS. */

@@ -46,6 +46,8 @@ export interface State extends RememberedKeys {
   readonly kept: Set<string>;
   /** The ids of final messages without content, in the order in which they lost it. */
   readonly finished: Set<string>;
+  /** When a relay took the last email; after a start, of those that are known the one accepted last. */
+  lastSent: Stamp | null;
   /** The ids of waiting messages that are urgent. */
   readonly urgent: Set<string>;
   /** The ids of waiting messages that go by the cloud: SMS, calls and pushes. */
@@ -83,6 +85,7 @@ export function emptyState(bounds: Bounds): State {
     deferred: new Set(),
     kept: new Set(),
     finished: new Set(),
+    lastSent: null,
     urgent: new Set(),
     forCloud: new Set(),
     slots: new Map(),
@@ -358,6 +361,7 @@ function enter(state: State, message: Message, place: Place | null): void {
   if (slot !== undefined) fill(state, slot, message.id, !isDone);
   if (message.status === 'deferred') state.deferred.add(message.id);
   if (!isDone) return;
+  if (message.sent && message.type === 1) state.lastSent = message.sent;
   const list = place ? 'kept' : 'finished';
   state[list].add(message.id);
   state.weights[list] += messageWeight(message);

@@ -6,7 +6,7 @@ import { Buffer } from 'node:buffer';
 import { assert, FieldpostError, wordsOf } from '../../base/errors.js';
 import { DAY_MS, HOUR_MS, KIB, OUTCOME_RESERVE_BYTES } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
-import type { Boots } from '../../base/stamp.js';
+import type { Boots, Stamp } from '../../base/stamp.js';
 import {
   isFinal,
   type QueueCounts,
@@ -421,6 +421,10 @@ export class Store {
       bytes: this.#ledger.diskBytes,
       held,
     };
+  }
+
+  get lastSent(): Stamp | null {
+    return this.#state.lastSent;
   }
 
   room(): QueueRoom {

@@ -121,6 +121,7 @@ export class SmtpTransport implements Transport<Mail> {
       sinceMs: best.sinceMs,
       reason: reasons.length === 0 ? null : reasons.join('; '),
       nextTryMs: best.isDown ? this.#nextTryMs() : null,
+      name: best.name,
     };
   }
 

@@ -26,7 +26,7 @@ export interface TrialOptions {
   readonly tell: (step: TrialStep) => void;
   readonly clock: Clock;
   readonly connect: Connect;
-  readonly tokens: RelayTokens;
+  readonly tokens: Pick<RelayTokens, 'session' | 'close'>;
   readonly hostname: () => string;
   readonly version: string;
   /** Makes the Message-ID unique. */
