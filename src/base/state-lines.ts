@@ -1,14 +1,26 @@
 /**
  * The state of the daemon in a few lines for people, and in one sentence. Pure.
  */
-import { MINUTE_MS } from './limits.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from './limits.js';
 import { bytesInWords, counted, span } from './text.js';
-import { isRelayDown, type QueueCounts, type QueueRoom, type StorageState } from './views.js';
+import {
+  isRelayDown,
+  keptForUrgent,
+  type QueueCounts,
+  type QueueRoom,
+  type RateView,
+  type StorageState,
+} from './views.js';
 
 interface Stated {
   state: string;
   since: string | null;
   reason: string | null;
+}
+
+/** When the next mail may go by FIELDPOST_RELAY_RATE; null: now. */
+interface RateEnd {
+  readonly nextAt: string | null;
 }
 
 /** The answer of the state endpoint. A daemon of another version may leave out any member; its line is then left out. */
@@ -21,7 +33,12 @@ export type DaemonState = Partial<{
     history?: readonly (Stated & { since: string; durationMs: number })[];
   };
   /** `nextTryAt`: when a relay that is down is tried again; null during a try. */
-  relay: Stated & { nextTryAt?: string | null; name?: string | null; lastSentAt?: string | null };
+  relay: Stated & {
+    nextTryAt?: string | null;
+    name?: string | null;
+    lastSentAt?: string | null;
+    rate?: (Pick<RateView, 'used'> & RateEnd) | null;
+  };
   queue: Omit<QueueCounts, 'forCloud'> &
     Partial<QueueRoom & Pick<QueueCounts, 'forCloud'> & { full: boolean }>;
   destinations: {
@@ -74,6 +91,7 @@ type Said = readonly [mood: Mood, words: string];
  *     messages wait, and delivery is on hold              uneasy  how many, and that
  *     emails wait, and no relay is configured             uneasy  how many, and that
  *     emails wait, and the relay fails or refuses         uneasy  how many, its reason, since when; after 15 min bad
+ *     emails wait, and the relay may get none now         uneasy  how many, the limit, and when the next may go
  *     emails wait, and the relay tells a reason           uneasy  how many, and the reason
  *     SMS, calls or pushes wait, and there is no cloud    uneasy  how many, and that
  *     they wait, and the cloud link is not online         uneasy  how many, and why; after 15 min bad
@@ -136,7 +154,22 @@ function relayTrouble({ relay, clock }: DaemonState, time: ShowTime, isAwaited: 
     const why = relay.reason ?? `the relay is ${relay.state}`;
     return [[downMood(relay, clock, isAwaited), `${why}${since(relay.since, time)}${nextTry(relay, time)}`]];
   }
+  const rate = isAwaited ? rateTrouble(relay.rate, time) : null;
+  if (rate !== null) return [['uneasy', rate]];
   return relay.reason && (isAwaited || relay.state !== 'ok') ? [['uneasy', relay.reason]] : [];
+}
+
+/** The limit that keeps emails back: the longest that is used up. Null if there is none. */
+function rateTrouble(rate: NonNullable<DaemonState['relay']>['rate'], time: ShowTime): string | null {
+  if (!rate?.nextAt) return null;
+  const [longest] = rate.used
+    .filter(({ limit, sent }) => sent >= limit - keptForUrgent(limit))
+    .sort((one, other) => other.windowMs - one.windowMs);
+  if (longest === undefined) return null;
+  const { limit, windowMs } = longest;
+  const unit = { [MINUTE_MS]: 'a minute', [HOUR_MS]: 'an hour', [DAY_MS]: 'a day' }[windowMs];
+  const most = `the relay gets at most ${counted(limit, 'mail')} ${unit ?? `in ${span(windowMs)}`}`;
+  return `${most} (FIELDPOST_RELAY_RATE); the next may go at ${time(rate.nextAt)}`;
 }
 
 /** What keeps SMS, calls and pushes from leaving. */
@@ -190,10 +223,18 @@ function relay({ relay }: DaemonState, time: ShowTime): StateLine[] {
   const { state, reason } = relay;
   if (state === 'none')
     return [['relay', 'uneasy', 'none is configured (FIELDPOST_RELAY): messages are held']];
-  if (state === 'unknown' && !reason) return [['relay', 'good', 'not tried yet']];
-  if (state === 'unknown') return [['relay', 'uneasy', `has taken nothing yet: ${reason}`]];
+  const rate = rateLine(relay.rate, time);
+  if (state === 'unknown' && !reason) return [['relay', 'good', 'not tried yet'], ...rate];
+  if (state === 'unknown') return [['relay', 'uneasy', `has taken nothing yet: ${reason}`], ...rate];
   const words = `${state}${since(relay.since, time)}${because(reason)}${nextTry(relay, time)}`;
-  return [['relay', state === 'ok' ? 'good' : 'uneasy', words]];
+  return [['relay', state === 'ok' ? 'good' : 'uneasy', words], ...rate];
+}
+
+function rateLine(rate: NonNullable<DaemonState['relay']>['rate'], time: ShowTime): StateLine[] {
+  if (!rate) return [];
+  const used = rate.used.map(({ limit, windowMs, sent }) => `${sent} of ${limit} in ${span(windowMs)}`);
+  const next = rate.nextAt ? `; the next may go at ${time(rate.nextAt)}` : '';
+  return [['', 'good', `rate: ${used.join(', ')}${next}`]];
 }
 
 function queue({ queue }: DaemonState): StateLine[] {

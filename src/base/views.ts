@@ -44,6 +44,23 @@ interface View<State> {
   readonly reason: string | null;
 }
 
+/** At most so many mails in any time of this length. */
+export interface RateWindow {
+  readonly limit: number;
+  readonly windowMs: number;
+}
+
+/** How many mails of such a limit only urgent ones may use. */
+export function keptForUrgent(limit: number): number {
+  return Math.min(limit - 1, Math.ceil(limit / 20));
+}
+
+/** How much of FIELDPOST_RELAY_RATE is used, and when the next mail may go; null: now. */
+export interface RateView {
+  readonly used: readonly (RateWindow & { readonly sent: number })[];
+  readonly nextMs: number | null;
+}
+
 /**
  * All relays together. `none`: not configured. `unknown`: it has taken nothing yet, for `reason` if it was tried.
  * `refusing`: it refuses this device or its account.
@@ -53,6 +70,8 @@ export interface RelayView extends View<(typeof RELAY_STATES)[number]> {
   readonly nextTryMs: number | null;
   /** Host and port of the one that is used now, or first; left out without a relay. */
   readonly name?: string;
+  /** Of the relay in use; null without a limit. */
+  readonly rate: RateView | null;
 }
 
 /** True if relays are there, and none of them takes mails. */

@@ -403,7 +403,7 @@ interface Doing {
   readonly queue: QueueCounts;
   /** Why the queue takes no ordinary message; null while it does. */
   readonly fullReason: string | null;
-  readonly relay: Pick<RelayView, 'state' | 'reason'>;
+  readonly relay: Pick<RelayView, 'state' | 'reason' | 'rate'>;
   readonly link: Pick<LinkView, 'reason'> & { readonly state: (typeof LINK_STATES)[number] };
   readonly storage: Pick<StorageState, 'state' | 'reason'>;
   readonly settings: SettingsFault | null;
@@ -427,6 +427,7 @@ export function statusLine({ queue, fullReason, relay, link, storage, settings }
     queue.deferred > 0 ? `${queue.deferred} deferred` : '',
     queue.failed > 0 ? `${queue.failed} failed` : '',
     `${relay.state === 'unknown' && relay.reason !== null ? 'relay has taken nothing yet' : RELAY[relay.state]}${because(relay.reason)}`,
+    relay.rate === null || relay.rate.nextMs === null ? '' : 'rate of the relay used up',
     `cloud ${link.state}${link.state === 'disabled' ? '' : because(link.reason)}`,
     storage.state === 'ok' ? '' : `storage ${storage.state}${because(storage.reason)}`,
   ];

@@ -18,6 +18,7 @@ import {
   placeOf,
   plainText,
   privateKey,
+  rates,
   refuse,
   secretPath,
   secretText,
@@ -197,6 +198,13 @@ export const RELAY_SETTINGS = following('delivery', {
     kind: integer(1, 4),
     fallback: '1',
     about: 'Connections to the relay at the same time.',
+  }),
+  relayRate: optional({
+    key: 'FIELDPOST_RELAY_RATE',
+    kind: rates,
+    none: 'no limit',
+    about:
+      'The most mails that each relay gets in any such time. `30/1m,500/1d`: at most 30 in a minute, and 500 in a day. The rest waits, and does not grow older meanwhile. Urgent mails go first, and 5 % of each limit (at least one mail, but never all) is kept for them. The count goes on after a restart. It may take up to 3 % too much.',
   }),
   smtpTimeoutMs: given({
     key: 'FIELDPOST_SMTP_TIMEOUT',

@@ -408,6 +408,7 @@ test('the state', async (t) => {
       reason: 'refused',
       nextTryMs: Date.UTC(2026, 0, 2),
       name: 'mail.example.com:587',
+      rate: { used: [{ limit: 50, windowMs: DAY_MS, sent: 47 }], nextMs: Date.UTC(2026, 0, 3) },
     }),
   });
   await postSome(api, 1);
@@ -438,6 +439,7 @@ test('the state', async (t) => {
       nextTryAt: '2026-01-02T00:00:00.000Z',
       name: 'mail.example.com:587',
       lastSentAt: null,
+      rate: { used: [{ limit: 50, windowMs: DAY_MS, sent: 47 }], nextAt: '2026-01-03T00:00:00.000Z' },
     },
     queue: { ...queue, used, limits, full: false, reason: null },
     destinations: { count: 0, hidden: 0, synced: false, lastSync: null, reason: alone },
@@ -539,7 +541,7 @@ test('the state tells how the link is and was', async (t) => {
 
 test('the health check knows the storage and nothing else', async (t) => {
   await using api = await startApi({
-    relayState: () => ({ state: 'failing', sinceMs: 0, reason: 'no network', nextTryMs: null }),
+    relayState: () => ({ state: 'failing', sinceMs: 0, reason: 'no network', nextTryMs: null, rate: null }),
   });
   const healthy = await api.call('GET', '/healthz');
   t.equal(healthy.status, 200);
@@ -638,7 +640,10 @@ test('refused requests are counted by their problem', async (t) => {
 test('the metrics', async (t) => {
   await using api = await startApi({
     memoryBytesMax: 2 ** 23,
-    relayState: () => ({ state: 'ok', sinceMs: 0, reason: null, nextTryMs: null }),
+    relayState: () => ({
+      ...{ state: 'ok', sinceMs: 0, reason: null, nextTryMs: null },
+      rate: { used: [{ limit: 50, windowMs: DAY_MS, sent: 47 }], nextMs: null },
+    }),
   });
   await postSome(api, 2);
   await api.store.hold();
@@ -664,6 +669,8 @@ test('the metrics', async (t) => {
     'fieldpost_accepted_total 2',
     'fieldpost_refused_total{code="queue-full"} 0',
     'fieldpost_outcomes_total{outcome="sent"} 3',
+    'fieldpost_relay_rate_used{window="86400"} 47',
+    'fieldpost_relay_rate_limit{window="86400"} 50',
     'fieldpost_relay_state{state="ok"} 1',
     'fieldpost_relay_state{state="failing"} 0',
     'fieldpost_destinations 0',

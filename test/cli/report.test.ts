@@ -109,6 +109,7 @@ t.test('no secret, and nobody whom a message names, is in a report', async (t) =
       sinceMs: at,
       reason: reason(replyOf(marks, known, random)),
       nextTryMs: null,
+      rate: null,
     } as const;
     const past = { state: 'offline', sinceMs: at, durationMs: 5000 } as const;
     const link = {

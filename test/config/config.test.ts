@@ -65,6 +65,14 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_RELAY_CERT_FILE: ['/k/cert', 'relayCert', OWN.cert.trimEnd()],
     FIELDPOST_RELAY_KEY_FILE: ['/k/key', 'relayKey', OWN.key.trimEnd()],
     FIELDPOST_RELAY_CONNECTIONS: ['3', 'relayConnections', 3],
+    FIELDPOST_RELAY_RATE: [
+      '30/1m, 500 / 1d',
+      'relayRate',
+      [
+        { limit: 30, windowMs: 60_000 },
+        { limit: 500, windowMs: 86_400_000 },
+      ],
+    ],
     FIELDPOST_SMTP_TIMEOUT: ['2s', 'smtpTimeoutMs', 2000],
     FIELDPOST_FROM: ['Łódź 3 <a@b.example>', 'from', { name: 'Łódź 3', address: 'a@b.example' }],
     FIELDPOST_FROM_ALLOWED: [
@@ -189,6 +197,23 @@ t.test('durations and sizes', async (t) => {
   }
   for (const bad of ['0', '5', '1.0', 'one', '1s', '+1']) {
     t.equal(parse({ FIELDPOST_RELAY_CONNECTIONS: bad }).problems.length, 1, `connections ${bad}`);
+  }
+  for (const [bad, why] of [
+    ['500', 'a limit is a number, a slash and a duration: 500/1d'],
+    ['500/1d/2', 'a limit is a number, a slash and a duration: 500/1d'],
+    ['/1d', 'not a whole number'],
+    ['0/1d', 'less than 1'],
+    ['100001/1d', 'more than 100000'],
+    ['5/1', 'the unit is missing'],
+    ['5/999ms', 'less than 1s'],
+    ['5/32d', 'more than 31d'],
+    ['5/1d,', 'there is an empty entry in the list'],
+    ['5/1d,6/24h', 'there are two limits for one duration'],
+    ['1/1s,1/2s,1/3s,1/4s,1/5s', 'more than 4 limits'],
+  ] as const) {
+    const { problems } = parse({ FIELDPOST_RELAY_RATE: bad });
+    t.equal(problems.length, 1, `rate ${bad}`);
+    t.ok(problems[0]?.includes(why), bad);
   }
 });
 

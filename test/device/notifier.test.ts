@@ -99,7 +99,7 @@ t.test('the status line', async (t) => {
   const well = {
     queue,
     fullReason: null,
-    relay: { state: 'ok', reason: null },
+    relay: { state: 'ok', reason: null, rate: null },
     link: { state: 'disabled', reason: 'No cloud is configured (FIELDPOST_CLOUD)' },
     storage: { state: 'ok', reason: null },
     settings: null,
@@ -107,7 +107,7 @@ t.test('the status line', async (t) => {
   const ill = {
     queue: { ...queue, deferred: 4, failed: 5, held: true },
     fullReason: 'it holds 9500',
-    relay: { state: 'failing', reason: 'r:25: no DNS' },
+    relay: { state: 'failing', reason: 'r:25: no DNS', rate: { used: [], nextMs: 1 } },
     link: { state: 'offline', reason: 'no network' },
     storage: { state: 'full', reason: 'no space' },
     settings: { reason: 'X=1: no', sinceMs: 1 },
@@ -118,6 +118,7 @@ t.test('the status line', async (t) => {
     'queue full (it holds 9500)',
     '5 failed',
     'r:25: no DNS',
+    'rate of the relay used up',
     'no network',
     'no space',
   ])

@@ -118,8 +118,14 @@ export async function startApi(options: StartOptions = {}) {
       test.edits++;
     },
     syncState: () => null,
-    relayState: () => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set', nextTryMs: null }),
     tryRelays: async () => [],
+    relayState: () => ({
+      state: 'none',
+      sinceMs: clock.wallMs(),
+      reason: 'none set',
+      nextTryMs: null,
+      rate: null,
+    }),
     linkState: () => null,
     history: async () => [],
     mayBeFrom: (address) => address === 'device@example.com',

@@ -52,6 +52,7 @@ type QueueConfig = SmtpOptions['config'] & Pick<MailConfig, 'retryMinMs' | 'maxA
 export const CONFIG: QueueConfig = {
   relays: [RELAY],
   relayConnections: 1,
+  relayRate: null,
   backoffMinMs: SECOND_MS,
   backoffMaxMs: 5 * MINUTE_MS,
   retryMinMs: MINUTE_MS,

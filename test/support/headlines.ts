@@ -7,6 +7,13 @@ const none = { queued: 0, sending: 0, deferred: 0, failed: 0, oldestAgeMs: 0, by
 const ok = { state: 'ok', since: SINCE, reason: null };
 const failing = { state: 'failing', since: SINCE, reason: 'r:25: does not answer' };
 const refusing = { ...failing, state: 'refusing', reason: 'r:25: daily limit', nextTryAt: LATE };
+const rate = {
+  used: [
+    { limit: 30, windowMs: 60_000, sent: 28 },
+    { limit: 50, windowMs: 86_400_000, sent: 47 },
+  ],
+  nextAt: LATE,
+};
 const noRelay = { state: 'none', since: null, reason: null };
 const online = { ...ok, state: 'online', lastHeartbeat: null };
 const offline = { ...online, state: 'offline', reason: 'no route to host' };
@@ -94,6 +101,19 @@ const CHANGES: readonly Row[] = [
     'uneasy',
     '2 waiting: under way for 40 s',
   ],
+  [{ queue: mails, relay: { ...ok, rate: { ...rate, nextAt: null } } }, 'good', '2 waiting'],
+  [
+    { queue: mails, relay: { ...ok, rate } },
+    'uneasy',
+    '2 waiting: the relay gets at most 50 mails a day (FIELDPOST_RELAY_RATE); the next may go at 14:17',
+  ],
+  [
+    { queue: mails, relay: { ...ok, rate: { ...rate, used: rate.used.slice(0, 1) } } },
+    'uneasy',
+    '2 waiting: the relay gets at most 30 mails a minute (FIELDPOST_RELAY_RATE); the next may go at 14:17',
+  ],
+  [{ queue: mails, relay: { ...failing, rate } }, 'uneasy', '2 waiting: r:25: does not answer since 14:02'],
+  [{ relay: { ...ok, rate } }, 'good', 'all is well, nothing waits'],
   [
     { queue: mails, link: offline },
     'uneasy',

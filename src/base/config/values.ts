@@ -6,6 +6,7 @@
 import { FieldpostError } from '../errors.js';
 import { DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from '../limits.js';
 import { hasControl } from '../text.js';
+import type { RateWindow } from '../views.js';
 
 /** A kind of text, in a setting or in a file, whose parsed form is a T. */
 export interface TextKind<T> {
@@ -49,6 +50,28 @@ export function size(min: string, max: string): Kind<number> {
 export function integer(min: number, max: number): Kind<number> {
   return ranged({}, 'a whole number', '', String(min), String(max));
 }
+
+const RATES_MAX = 4;
+const rateLimit = integer(1, 100_000);
+const rateWindow = duration('1s', '31d');
+
+/** `30/1m,500/1d`: at most so many in any time of that length. */
+export const rates: Kind<readonly RateWindow[]> = {
+  allowed: `up to ${RATES_MAX} limits such as 30/1m or 500/1d, separated by commas: a number from 1 to 100000, and a duration from 1s to 31d`,
+  parse(text) {
+    const list = items(text).map((item) => {
+      const [count = '', window, ...rest] = item.split('/').map((part) => part.trim());
+      if (window === undefined || rest.length > 0)
+        return refuse('a limit is a number, a slash and a duration: 500/1d');
+      return { limit: rateLimit.parse(count), windowMs: rateWindow.parse(window) };
+    });
+    if (list.length > RATES_MAX) refuse(`more than ${RATES_MAX} limits`);
+    if (new Set(list.map(({ windowMs }) => windowMs)).size < list.length)
+      refuse('there are two limits for one duration');
+    return list;
+  },
+  show: (list) => list.map(({ limit, windowMs }) => `${limit}/${rateWindow.show(windowMs)}`).join(','),
+};
 
 /** A number with a unit, the largest first, or with `bare` as the unit of 1. */
 function ranged(

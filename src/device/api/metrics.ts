@@ -3,7 +3,7 @@
  */
 import type { Exchange } from '../../base/http/exchange.js';
 import { by, METRICS_TYPE, metricsText, oneOf } from '../../base/http/metrics-text.js';
-import { LINK_STATES, RELAY_STATES } from '../../base/views.js';
+import { LINK_STATES, type RateView, RELAY_STATES } from '../../base/views.js';
 import { queueMetrics, storageMetrics } from '../../mail/metrics.js';
 import type { ApiContext } from './context.js';
 
@@ -37,6 +37,7 @@ function metricsOf(context: ApiContext): string[] {
       'Outcomes of messages since the start, by kind; each deferral counts.',
       by('outcome', context.outcomes()),
     ),
+    ...rateMetrics(context.relayState().rate),
     gauge('relay_state', '1 for the state the relay is in.', oneOf(RELAY_STATES, context.relayState().state)),
     gauge('destinations', 'Entries of the address book.', context.book.counts.count),
     gauge(
@@ -52,5 +53,21 @@ function metricsOf(context: ApiContext): string[] {
     ),
     gauge('clock_trusted', '0 while the wall clock is known to be wrong.', Number(context.clockTrusted())),
     ...storageMetrics(DAEMON, store, context.settings.minFreeBytes),
+  ];
+}
+
+/** None without FIELDPOST_RELAY_RATE. */
+function rateMetrics(rate: RateView | null): string[] {
+  if (rate === null) return [];
+  const { gauge } = DAEMON;
+  const of = (member: 'sent' | 'limit') =>
+    rate.used.map((one) => [{ window: String(one.windowMs / 1000) }, one[member]] as const);
+  return [
+    gauge(
+      'relay_rate_used',
+      'Mails that count in FIELDPOST_RELAY_RATE now, by the seconds of the window.',
+      of('sent'),
+    ),
+    gauge('relay_rate_limit', 'Limit of these mails.', of('limit')),
   ];
 }

@@ -34,15 +34,16 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
       state: relay.state,
       since: isoOf(relay.sinceMs),
       reason: relay.reason,
-      nextTryAt: relay.nextTryMs === null ? null : isoOf(relay.nextTryMs),
       name: relay.name ?? null,
       lastSentAt: lastSent === null ? null : isoOf(wallMsOf(lastSent, clock, store.boots)),
+      nextTryAt: isoOrNull(relay.nextTryMs),
+      rate: relay.rate && { used: relay.rate.used, nextAt: isoOrNull(relay.rate.nextMs) },
     },
     queue: { ...store.counts(), ...roomView(store.room()) },
     destinations: {
       ...context.book.counts,
       synced,
-      lastSync: lastSyncMs === null ? null : isoOf(lastSyncMs),
+      lastSync: isoOrNull(lastSyncMs),
       reason,
     },
     storage: store.storage(),
@@ -87,6 +88,10 @@ export async function getStatusPage(exchange: Exchange, { settings }: ApiContext
   sendPage(exchange, page, { asksToken });
 }
 
+function isoOrNull(wallMs: number | null): string | null {
+  return wallMs === null ? null : isoOf(wallMs);
+}
+
 /** Without a cloud the link is `disabled` since the start. */
 function linkView(link: LinkView | null, startedMs: number): object {
   if (link === null) {
@@ -96,7 +101,7 @@ function linkView(link: LinkView | null, startedMs: number): object {
   return {
     state,
     since: isoOf(sinceMs),
-    lastHeartbeat: lastHeartbeatMs === null ? null : isoOf(lastHeartbeatMs),
+    lastHeartbeat: isoOrNull(lastHeartbeatMs),
     reason,
     history: history.map(({ sinceMs, ...rest }) => ({ ...rest, since: isoOf(sinceMs) })),
   };

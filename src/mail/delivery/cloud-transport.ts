@@ -38,6 +38,8 @@ export class CloudTransport implements Transport<Short>, Line<Short> {
     this.peers = [new Peer(CLOUD, options)];
   }
 
+  readonly rate = null;
+
   isOpen(): boolean {
     return this.#way.isOnline();
   }

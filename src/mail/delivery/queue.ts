@@ -160,9 +160,21 @@ export class Queue<L extends Load> {
       const ready = this.#ready.ready();
       if (ready === 0 && this.#connecting === 0) return this.#ready.nextMs;
       if (ready <= this.#connecting || !this.#options.writer.mayOffer()) break;
+      const heldMs = this.#heldBackMs(peer);
+      if (heldMs > 0) {
+        this.#transport.missed();
+        return Math.min(this.#options.clock.bootMs() + heldMs, this.#ready.urgentNextMs, urgentMs);
+      }
       void this.#run(line, peer);
     }
     return Number.POSITIVE_INFINITY;
+  }
+
+  /** How long the rate of the peer keeps back the message that a further line would take; 0: not at all. */
+  #heldBackMs({ name }: Peer): number {
+    const { rate } = this.#transport;
+    if (rate === null) return 0;
+    return rate.waitMs(name, this.#ready.urgentReady > this.#connecting, this.#connecting);
   }
 
   /** A line that is not busy, if possible one with an open session to the peer. */
@@ -176,6 +188,7 @@ export class Queue<L extends Load> {
     if (scout === null || this.#busy.has(scout) || !this.#mayTake()) return;
     const peer = chooseProbe(peers);
     if (peer === null || this.#ready.ready() <= this.#connecting || !this.#options.writer.mayOffer()) return;
+    if (this.#heldBackMs(peer) > 0) return;
     void this.#run(scout, peer);
   }
 
@@ -194,6 +207,7 @@ export class Queue<L extends Load> {
       return Number.POSITIVE_INFINITY;
     const dueMs = offeredSinceMs + SLOW_OFFER_MS;
     if (this.#options.clock.bootMs() < dueMs) return dueMs;
+    if (this.#heldBackMs(peer) > 0) return Number.POSITIVE_INFINITY;
     void this.#run(scout, peer, true);
     return Number.POSITIVE_INFINITY;
   }
@@ -240,8 +254,8 @@ export class Queue<L extends Load> {
       const next = this.#mayLookAhead(line, peer, load) ? await this.#load(peer, false, isUrgent) : null;
       await recordedBefore;
       if (!this.#mayTake() || !(isFirst || line.isOpenTo(peer))) {
-        if (next !== null) this.#putBack(next);
-        this.#putBack(load);
+        if (next !== null) this.#putBack(next, peer);
+        this.#putBack(load, peer);
         await line.close();
         break;
       }
@@ -252,6 +266,7 @@ export class Queue<L extends Load> {
       // An urgent message that is ready now must not wait for its end.
       if (this.#ready.urgentReady > 0) this.#pump();
       const outcome = await offer;
+      if (outcome?.isDoubtful) this.#transport.rate?.doubted(peer.name);
       const hasOthers = next !== null || this.hasReady || this.#busy.size > 1;
       const fate = this.#judge(peer, load, outcome, { hasOthers, afterRefusals });
       if (wasDown && !peer.isDown) this.#ready.endOutage();
@@ -267,14 +282,20 @@ export class Queue<L extends Load> {
   /** Claims the next message that can be read and is not too old; null if there is none, or none may be sent. */
   async #load({ name: relay }: Peer, isProbe: boolean, isUrgent: boolean): Promise<L | null> {
     const { writer, expiry } = this.#options;
-    const ready = () => (isUrgent ? this.#ready.urgentReady : this.#ready.ready());
-    while (this.#mayTake() && ready() > 0 && writer.mayOffer()) {
-      const message = this.#ready.claim(isProbe, isUrgent);
+    const { rate } = this.#transport;
+    while (this.#mayTake() && writer.mayOffer()) {
+      // What is left of the rate may be kept for urgent ones.
+      const onlyUrgent = isUrgent || (rate !== null && rate.waitMs(relay, false) > 0);
+      if ((onlyUrgent ? this.#ready.urgentReady : this.#ready.ready()) === 0) break;
+      if (rate !== null && rate.waitMs(relay, true) > 0) break;
+      const message = this.#ready.claim(isProbe, onlyUrgent);
       if (message === null) break;
+      rate?.begin(relay);
       // The other lines left this message to us: there may be more for them.
       this.#pump();
       const found = expiry.isOver(message, false) ? expiry.verdictOn(message) : await this.#loaded(message);
       if (!('kind' in found)) return found;
+      rate?.end(relay);
       await writer.record({ id: message.id, verdict: found, relay });
     }
     return null;
@@ -326,11 +347,12 @@ export class Queue<L extends Load> {
 
   async #conclude(line: Line<L>, peer: Peer, load: L, fate: Fate): Promise<void> {
     const { id } = load.message;
+    const { rate } = this.#transport;
     if (fate.kind === 'unoffered') {
-      this.#putBack(load);
+      this.#putBack(load, peer);
       await line.close();
     } else if (fate.kind === 'requeued') {
-      this.#giveBack(load);
+      this.#giveBack(load, peer);
       this.#ready.requeue(load.message, fate.isOutage);
       if (fate.isNews) this.#options.log.info('put behind', { id, relay: peer.name, reply: fate.reply });
       if (!fate.isOutage) return;
@@ -341,16 +363,22 @@ export class Queue<L extends Load> {
       // Recorded as a deferral: its reply is all that a person has until the refusal is confirmed.
       const verdict = { kind: 'deferred', reply: fate.reply, delayMs: CONFIRM_MS } as const;
       await this.#options.writer.record({ id, verdict, relay: peer.name });
-    } else await this.#options.writer.record({ id, verdict: fate, relay: peer.name });
+      rate?.end(peer.name);
+    } else {
+      const verdict = rate !== null && fate.kind === 'sent' ? { ...fate, relay: peer.name } : fate;
+      await this.#options.writer.record({ id, verdict, relay: peer.name });
+      rate?.end(peer.name);
+    }
   }
 
   /** The message was not tried: it is the next again. */
-  #putBack(load: L): void {
-    this.#giveBack(load);
+  #putBack(load: L, peer: Peer): void {
+    this.#giveBack(load, peer);
     this.#ready.putBack(load.message);
   }
 
-  #giveBack({ message }: L): void {
+  #giveBack({ message }: L, { name }: Peer): void {
+    this.#transport.rate?.end(name);
     this.#options.store.giveBack(message.id);
     this.#options.expiry.expect(message);
   }

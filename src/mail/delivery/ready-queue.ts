@@ -50,6 +50,11 @@ export class ReadyQueue {
     return Math.min(...this.#lists.map(({ nextMs }) => nextMs));
   }
 
+  /** Boot time of the next walk for an urgent one if there is none now. */
+  get urgentNextMs(): number {
+    return this.urgentReady > 0 ? Number.POSITIVE_INFINITY : (this.#urgent.lists[0]?.nextMs as number);
+  }
+
   /**
    * Claims the message to send next; null if there is none. It is out of the queue until it is put back, requeued or
    * deferred. A probe takes a requeued message only if there is no other. Any other claim takes it after the messages of

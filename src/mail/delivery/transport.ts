@@ -4,6 +4,7 @@
  */
 import type { Message } from '../message/message.js';
 import type { Peer, RefusalPauses } from './peer.js';
+import type { RelayRate } from './rate.js';
 
 /** A message that can be offered as it is. */
 export interface Load {
@@ -20,11 +21,13 @@ export interface Transport<L extends Load> {
    * lines that are busy for long. Null: there is none.
    */
   readonly scout: Line<L> | null;
+  /** How many messages each peer may get; null: any number. */
+  readonly rate: RelayRate | null;
   /** False while nothing may be sent. Call Queue.wake() when this changes. */
   isOpen(): boolean;
   /** Makes a claimed message ready. Rejects if its content cannot be read. */
   load(message: Message): Promise<L>;
-  /** All peers fail: this time does not count for the age of emails. */
+  /** All peers fail, or may get nothing now: this time does not count for the age of emails. */
   missed(): void;
 }
 
@@ -67,6 +70,8 @@ export interface Outcome {
   readonly retryAfterMs: number;
   /** If the peer turns out to refuse this device: how long it is left alone. Left out: as a peer that fails. */
   readonly pauses?: RefusalPauses;
+  /** True: it is not known whether the message has arrived. */
+  readonly isDoubtful?: true;
   /** Why the content could not be read while it was sent. */
   readonly unreadable?: unknown;
 }

@@ -202,7 +202,8 @@ export type Email = Message & { readonly destination: Address; readonly from: Se
 
 /** The result of an attempt. `reply` is the relay's text, or our own. */
 export type Verdict =
-  | { readonly kind: 'sent'; readonly reply: string }
+  /** `relay`: it counts in the rate of this relay. */
+  | { readonly kind: 'sent'; readonly reply: string; readonly relay?: string }
   | { readonly kind: 'failed'; readonly reply: string }
   | { readonly kind: 'expired'; readonly reply: string }
   | { readonly kind: 'deferred'; readonly reply: string; readonly delayMs: number };

@@ -21,6 +21,7 @@ import {
   type State,
   sharedSender,
 } from './state.js';
+import { type Bucket, Tally } from './tally.js';
 import type { Bounds } from './weight.js';
 
 /** What stands in store.json under `state`. */
@@ -34,6 +35,8 @@ export interface StoreDocument {
   readonly boots: Readonly<Record<string, BootDocument>>;
   readonly keys: readonly (KeyEntry & { readonly key: string })[];
   readonly book: BookDocument;
+  /** What relays with a rate have taken. */
+  readonly sentBy?: Readonly<Record<string, readonly Bucket[]>>;
   /** Events of a newer version. The first version that knows them applies them. */
   readonly unknownEvents?: readonly object[];
   /** What many messages share; a row has the number of its kind. Format 1 has none. */
@@ -62,6 +65,9 @@ export function toDocument(state: State): StoreDocument {
     ...(state.held && { held: true }),
     ...(state.reachMs > 0 && { reachMs: state.reachMs }),
     boots: bootsIn(state, kinds, rows),
+    ...(state.sentBy.size > 0 && {
+      sentBy: Object.fromEntries([...state.sentBy].map(([relay, { buckets }]) => [relay, [...buckets]])),
+    }),
     keys: [...state.keys, ...state.sendKeys].map(([key, entry]) => ({ key, ...entry })),
     book: toBookDocument(state.book),
     ...(state.unknownEvents.length > 0 && { unknownEvents: state.unknownEvents }),
@@ -85,7 +91,7 @@ function linesOf(rows: readonly MessageRow[]): Iterable<readonly MessageRow[]> {
 
 /** The boots that a stamp refers to. Others are forgotten. */
 function bootsIn(
-  { boots, keys, sendKeys }: State,
+  { boots, keys, sendKeys, sentBy }: State,
   kinds: readonly RowKind[],
   rows: readonly MessageRow[],
 ): Record<string, BootDocument> {
@@ -102,6 +108,7 @@ function bootsIn(
     add(row[10]?.sent?.boot);
   }
   for (const { at } of [...keys.values(), ...sendKeys.values()]) add(at.boot);
+  for (const { buckets } of sentBy.values()) for (const [, boot] of buckets) add(boot);
   return found;
 }
 
@@ -143,6 +150,8 @@ export function fromDocument(document: StoreDocument, bounds: Bounds): State {
   if (document.kinds) insertRows(state, document, document.kinds);
   else insertOldRows(state, document.messages as Iterable<readonly SnapshotRow[]>);
   for (const { key, ...entry } of document.keys) insertKey(state, key, entry);
+  for (const [relay, buckets] of Object.entries(document.sentBy ?? {}))
+    state.sentBy.set(relay, new Tally(buckets));
   state.book = fromBookDocument(document.book);
   state.more = unknownMembers(document, DOCUMENT_MEMBERS);
   // This version may know them.

@@ -68,7 +68,9 @@ export type StoreEvent =
       readonly full?: true;
     }
   | (Outcome & { readonly e: 'deferred'; readonly due: Stamp })
-  | (Outcome & { readonly e: 'sent' | 'failed' | 'expired'; readonly at: Stamp })
+  /** `relay`: who took the mail; only with FIELDPOST_RELAY_RATE. */
+  | (Outcome & { readonly e: 'sent'; readonly at: Stamp; readonly relay?: string })
+  | (Outcome & { readonly e: 'failed' | 'expired'; readonly at: Stamp })
   | { readonly e: 'cancelled'; readonly id: string; readonly at: Stamp }
   | {
       readonly e: 'replaced';

@@ -5,7 +5,13 @@
 import { dirname, join } from 'node:path';
 import { type Low, openLow } from '../../base/durable-file.js';
 import { FieldpostError } from '../../base/errors.js';
-import { MINUTE_MS, OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../base/limits.js';
+import {
+  DAY_MS,
+  MINUTE_MS,
+  OUTCOME_RESERVE_BYTES,
+  SEGMENT_BYTES,
+  STORAGE_RETRY_MS,
+} from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import { ageMs, bootNews, type Stamp, stampOf } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';
@@ -44,6 +50,9 @@ export interface LedgerOptions extends BoundsOptions, Partial<Pick<SnapshotOptio
 
 /** An outcome carries the count of reachable time once it has grown by this. A crash loses at most as much. */
 const REACH_STEP_MS = MINUTE_MS;
+
+/** No window of FIELDPOST_RELAY_RATE is longer. */
+const RATE_MS_MAX = 31 * DAY_MS;
 
 /** The recovered state, and the only way to change it durably. */
 export class Ledger {
@@ -108,6 +117,10 @@ export class Ledger {
     // lowdb hands the state to the adapter in this same synchronous step.
     const write = () => {
       state.through = this.#journal.position;
+      for (const [relay, tally] of state.sentBy) {
+        tally.trim(RATE_MS_MAX, (stamp) => this.ageMs(stamp));
+        if (tally.buckets.length === 0) state.sentBy.delete(relay);
+      }
       return low.write();
     };
     const work = { state, journal: this.#journal, write, replayedBytes: replayed.bytes };
@@ -205,10 +218,11 @@ export class Ledger {
   /** The event that records a verdict. */
   outcomeOf({ id, attempts: before }: Message, verdict: Verdict): StoreEvent {
     const { kind, reply } = verdict;
+    const by = kind === 'sent' && verdict.relay !== undefined ? { relay: verdict.relay } : {};
     const { countedMs } = this.reachability;
     const reach = countedMs - this.state.reachMs >= REACH_STEP_MS ? { reachMs: countedMs } : {};
     const common = { id, attempts: kind === 'expired' ? before : before + 1, reply, ...reach };
-    if (kind !== 'deferred') return { e: kind, ...common, at: this.now() };
+    if (kind !== 'deferred') return { e: kind, ...common, at: this.now(), ...by };
     return { e: kind, ...common, due: this.now(verdict.delayMs) };
   }
 

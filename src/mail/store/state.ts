@@ -23,6 +23,7 @@ import {
   type RowKind,
 } from './message-table.js';
 import { ACCEPTED_MEMBERS } from './shapes.js';
+import { countSent, type Tallies } from './tally.js';
 import { type Bounds, memoryBytes, messageWeight, plainWeight } from './weight.js';
 
 /** All that is known, in memory. */
@@ -59,6 +60,8 @@ export interface State extends RememberedKeys {
   book: Book;
   /** Sender of the last email, kept to share the string. Not in the journal. */
   sender: Sender | null;
+  /** What relays with a rate have taken, by their names. */
+  readonly sentBy: Tallies;
   /** Bytes of needed content in each segment. */
   readonly liveBytes: Map<number, number>;
   /** Events and members of a newer minor version are only kept. */
@@ -94,6 +97,7 @@ export function emptyState(bounds: Bounds): State {
     sendKeys: new Map(),
     book: emptyBook(),
     sender: null,
+    sentBy: new Map(),
     liveBytes: new Map(),
     unknownEvents: [],
     more: undefined,
@@ -227,7 +231,10 @@ function applyOutcome(state: State, event: OutcomeEvent): void {
   change(state, event.id, (message) => {
     charge(state, message, event);
     if (event.e === 'failed') message.failed = event.at;
-    if (event.e === 'sent') message.sent = event.at;
+    if (event.e === 'sent') {
+      message.sent = event.at;
+      if (event.relay !== undefined) countSent(state.sentBy, event.relay, event.at);
+    }
     if (event.e !== 'deferred') return finish(state, message, event.e);
     message.due = event.due;
     message.status = 'deferred';

@@ -37,6 +37,7 @@ import type { Reachability } from './reachability.js';
 import { Reclaimer } from './reclaim.js';
 import { SpoolUpload, type Upload } from './spool.js';
 import { blocksOf, countWaiting, messagesOf, restingStatus, type State } from './state.js';
+import type { Tallies } from './tally.js';
 import { keptReply } from './weight.js';
 
 /** The longest outcome: a reply of REPLY_CHARS_MAX in its record. */
@@ -118,6 +119,8 @@ export class Store {
   /** The boots that a stamp refers to. */
   readonly boots: Boots;
   readonly reachability: Reachability;
+  /** What relays with a rate have taken. */
+  readonly sentBy: Tallies;
   readonly #options: StoreOptions;
   readonly #ledger: Ledger;
   readonly #state: State;
@@ -150,6 +153,7 @@ export class Store {
     this.storeId = state.storeId;
     this.boots = state.boots;
     this.reachability = reachability;
+    this.sentBy = state.sentBy;
     this.book = this.#keepBook();
   }
 

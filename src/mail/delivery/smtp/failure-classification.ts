@@ -97,6 +97,8 @@ export function outcomeOf(ending: Ending, smtpUtf8: boolean): Outcome {
     reason: kind === 'deferred' ? reasonOf(ending) : '',
     retryAfterMs: 0,
     ...('reply' in ending && pausesOf(ending, suspect)),
+    // The relay may have taken the message before the connection broke.
+    ...(ending.phase === 'dot' && suspect === 'either' && { isDoubtful: true }),
   };
 }
 

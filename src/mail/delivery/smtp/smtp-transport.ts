@@ -16,6 +16,7 @@ import type { Email, EmailContent, Message, ReadyMadeContent, Sender } from '../
 import type { MailConfig, RelayConfig } from '../../settings.js';
 import type { Store } from '../../store/store.js';
 import { nextPeerMs, Peer, type PeerOptions } from '../peer.js';
+import { RelayRate } from '../rate.js';
 import type { Line, Load, Outcome, Transport } from '../transport.js';
 import { outcomeOf, reasonOf, subjectOf } from './failure-classification.js';
 import { type Ending, type Envelope, SessionError } from './protocol.js';
@@ -34,7 +35,7 @@ export interface SmtpOptions {
   readonly store: Store;
   readonly config: Pick<
     MailConfig,
-    'relays' | 'relayConnections' | 'backoffMinMs' | 'backoffMaxMs' | 'retryMaxMs'
+    'relays' | 'relayConnections' | 'relayRate' | 'backoffMinMs' | 'backoffMaxMs' | 'retryMaxMs'
   >;
   /** Rejects with SessionError. */
   readonly open: OpenSession;
@@ -60,15 +61,17 @@ export class SmtpTransport implements Transport<Mail> {
   readonly peers: readonly Peer[];
   readonly lines: readonly Line<Mail>[];
   readonly scout: Line<Mail>;
+  readonly rate: RelayRate | null;
   readonly #options: SmtpOptions;
   readonly #startedMs: number;
   /** Stored senders that a relay has refused. */
   readonly #refused = new Recent<Sender, true>(REFUSED_SENDERS_MAX);
 
   constructor(options: SmtpOptions) {
-    const { config, clock, log } = options;
+    const { config, clock, log, store } = options;
     this.#options = options;
     this.#startedMs = clock.bootMs();
+    this.rate = config.relayRate && new RelayRate(config.relayRate, clock, store);
     const relays = new Map<Peer, RelayConfig>();
     for (const relay of config.relays) {
       const name = `${relay.host}:${relay.port}`;
@@ -114,7 +117,8 @@ export class SmtpTransport implements Transport<Mail> {
     // A relay that was not needed yet does not show whether mail is delivered.
     const best = by('ok') ?? by('refusing') ?? by('failing') ?? by('unknown');
     const startedMs = startMsOf(this.#options.clock) + this.#startedMs;
-    if (best === undefined) return { state: 'none', sinceMs: startedMs, reason: null, nextTryMs: null };
+    if (best === undefined)
+      return { state: 'none', sinceMs: startedMs, reason: null, nextTryMs: null, rate: null };
     const reasons = this.peers.flatMap(({ name, reason }) => (reason === null ? [] : [`${name}: ${reason}`]));
     return {
       state: best.state,
@@ -122,6 +126,7 @@ export class SmtpTransport implements Transport<Mail> {
       reason: reasons.length === 0 ? null : reasons.join('; '),
       nextTryMs: best.isDown ? this.#nextTryMs() : null,
       name: best.name,
+      rate: this.rate?.view((this.peers.find(({ isDown }) => !isDown) ?? best).name) ?? null,
     };
   }
 
