@@ -134,6 +134,22 @@ t.test('each relay has windows of its own, and a full one is no reason for anoth
   t.ok(relays.opened.length - opened < 40, `${relays.opened.length - opened} connections`);
 });
 
+t.test('a relay that is down is not probed while its rate is used up', async (t) => {
+  const { clock, relays, delivery, post } = await bench({
+    settings: { relays: [RELAY, SPARE], relayRate: [{ limit: 1, windowMs: HOUR_MS }] },
+  });
+  const ofRelay = () => relays.opened.filter((host) => host === RELAY.host).length;
+  // A bound, so that a loop without end fails.
+  relays.onOpen = () => (relays.opened.length > 50 ? trouble('connect', 'refused') : null);
+  relays.onSend = (_id, { host }) => (host === RELAY.host ? trouble('dot', 'lost') : TAKEN);
+  await post(10);
+  delivery.start();
+  await clock.advance(HOUR_MS - 1);
+  t.equal(ofRelay(), 1);
+  await clock.advance(10 * MINUTE_MS);
+  t.equal(ofRelay(), 2);
+});
+
 t.test('a restart goes on counting, also with a clock that nobody trusts', async (t) => {
   const settings = { relayRate: [{ limit: 5, windowMs: DAY_MS }] };
   for (const [name, isConfirmed, wallMs, waitMs] of [
@@ -220,6 +236,7 @@ t.test('no window is ever exceeded, whatever happens', async (t) => {
     let bootedMs = 0;
     let made = await bench({ settings, random });
     const urgentIds = new Set<string>();
+    const beganMs = made.clock.wallMs() - made.clock.bootMs();
     const trueMs = () => bootedMs + made.clock.bootMs();
     const serve = () => {
       const { relays } = made;
@@ -253,7 +270,11 @@ t.test('no window is ever exceeded, whatever happens', async (t) => {
         // Another boot, or the same.
         const next: FakeClock = random() < 0.5 ? clock : clock.reboot({ offMs });
         if (next !== clock) bootedMs = trueMs() + offMs;
-        if (random() < 0.5) next.confirm();
+        if (random() < 0.5) {
+          // As NTP does: the wall is right then.
+          next.leap(beganMs + bootedMs + next.bootMs() - next.wallMs());
+          next.confirm();
+        }
         made = await bench({ settings, random, disk, clock: next });
         serve();
       }
