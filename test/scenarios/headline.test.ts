@@ -85,3 +85,30 @@ t.test('a full queue tells its cause', needsProgram, async (t) => {
     isDown,
   );
 });
+
+t.test(
+  'a relay of 50 mails a day and a storm of 300: one sentence, also after a restart',
+  needsProgram,
+  async (t) => {
+    await using relay = await fakeRelay();
+    const env = { ...stateIn(t), FIELDPOST_RELAY: relay.url, FIELDPOST_RELAY_RATE: '50/1d' };
+    const ordinary = ({ relay, queue }: DaemonState) =>
+      queue?.queued === 253 && queue.sending === 0 && relay?.rate?.used[0]?.sent === 47;
+    const words =
+      /^.*253 waiting: the relay gets at most 50 mails a day \(FIELDPOST_RELAY_RATE\); the next may go at [^;]*$/m;
+    const before = await start(t, env);
+    for (let hundred = 0; hundred < 3; hundred++) await before.api('messages', Array(100).fill(EMAIL));
+    await before.says(words, ordinary);
+    const { relay: view, queue } = (await before.api('state')).json;
+    t.match([view.state, view.reason, queue.failed, queue.deferred], ['ok', null, 0, 0]);
+    t.match(view.rate, { used: [{ limit: 50, windowMs: 86_400_000, sent: 47 }], nextAt: /^2/ });
+    t.match(before.run('status').stdout, /^ +rate: 47 of 50 in 1 d; the next may go at /m);
+    t.match(before.run('check').stdout, /FIELDPOST_RELAY_RATE\W+50\/1d/);
+    t.equal(await before.end('SIGTERM'), 0);
+    const after = await start(t, env);
+    await after.says(words, ordinary);
+    await after.api('messages', Array(4).fill({ ...EMAIL, priority: 'high' }));
+    await after.says(/254 waiting: /, ({ queue }) => queue?.queued === 254 && queue.sending === 0);
+    t.equal(relay.mails.length, 50);
+  },
+);

@@ -3,7 +3,7 @@
  */
 import type { Exchange } from '../../base/http/exchange.js';
 import { by, METRICS_TYPE, metricsText, oneOf } from '../../base/http/metrics-text.js';
-import { LINK_STATES, type RateView, RELAY_STATES } from '../../base/views.js';
+import { LINK_STATES, RELAY_STATES, type RelayView } from '../../base/views.js';
 import { queueMetrics, storageMetrics } from '../../mail/metrics.js';
 import type { ApiContext } from './context.js';
 
@@ -21,6 +21,7 @@ function metricsOf(context: ApiContext): string[] {
   const uptimeMs = context.clock.bootMs() - context.startedBootMs;
   const isSynced = context.syncState()?.synced ?? false;
   const link = context.linkState()?.state ?? 'disabled';
+  const relay = context.relayState();
   const isRefused = context.settingsFault() !== null;
   return [
     gauge('build_info', 'Always 1; the label tells the version.', [[{ version }, 1]]),
@@ -37,8 +38,13 @@ function metricsOf(context: ApiContext): string[] {
       'Outcomes of messages since the start, by kind; each deferral counts.',
       by('outcome', context.outcomes()),
     ),
-    ...rateMetrics(context.relayState().rate),
-    gauge('relay_state', '1 for the state the relay is in.', oneOf(RELAY_STATES, context.relayState().state)),
+    gauge('relay_state', '1 for the state the relay is in.', oneOf(RELAY_STATES, relay.state)),
+    gauge(
+      'relay_rate_used',
+      'Mails that the relay got within each window (seconds) of FIELDPOST_RELAY_RATE; left out without.',
+      rateOf(relay, 'sent'),
+    ),
+    gauge('relay_rate_limit', 'Limit of these mails.', rateOf(relay, 'limit')),
     gauge('destinations', 'Entries of the address book.', context.book.counts.count),
     gauge(
       'destinations_synced',
@@ -56,18 +62,7 @@ function metricsOf(context: ApiContext): string[] {
   ];
 }
 
-/** None without FIELDPOST_RELAY_RATE. */
-function rateMetrics(rate: RateView | null): string[] {
-  if (rate === null) return [];
-  const { gauge } = DAEMON;
-  const of = (member: 'sent' | 'limit') =>
-    rate.used.map((one) => [{ window: String(one.windowMs / 1000) }, one[member]] as const);
-  return [
-    gauge(
-      'relay_rate_used',
-      'Mails that count in FIELDPOST_RELAY_RATE now, by the seconds of the window.',
-      of('sent'),
-    ),
-    gauge('relay_rate_limit', 'Limit of these mails.', of('limit')),
-  ];
+/** A sample for each window, which its length in seconds names. */
+function rateOf({ rate }: RelayView, member: 'sent' | 'limit') {
+  return (rate?.used ?? []).map((one) => [{ window: String(one.windowMs / 1000) }, one[member]] as const);
 }
