@@ -26,6 +26,7 @@ import type { Address } from '../mail/message/address.js';
 import type { BeginMail } from '../mail/message/message.js';
 import { heloNameOf, homesOf as homesIn, isOfThisDevice, mayBeFrom } from '../mail/names.js';
 import { openStore, type Store } from '../mail/store/store.js';
+import { smtpSharerOf } from './api/context.js';
 import { createApi } from './api/server.js';
 import { AddressBook } from './book/address-book.js';
 import { type LazyHistory, lazyHistory } from './history/lazy-history.js';
@@ -145,7 +146,7 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
     history: async (step) => (await history.open()).rows(step),
     clockTrusted: () => clock.trust() !== 'wrong',
     settingsFault: system.settingsFault ?? (() => null),
-    peerUid: system.peerUid ?? (async () => null),
+    peerUid: system.peerUid ?? noUid,
   });
   // Loaded with the first mail over SMTP.
   const beginMail: BeginMail = async (terms) =>
@@ -215,7 +216,8 @@ function openApi({ live, system, api }: Parts, openOverTcp: () => void): Promise
   const makeServer = (address: ListenConfig) => {
     if (needsToken(address) && live.apiToken === null) throw unguarded(address, '');
     if (address.kind === 'tcp') openOverTcp();
-    return api.makeServer(address.kind === 'unix' && address.sendOnly ? 'send' : address.kind);
+    if (address.kind === 'tcp') return api.makeServer('tcp');
+    return api.makeServer(address.sendOnly ? 'send' : 'unix', address.path);
   };
   return open(
     live.listen,
@@ -297,6 +299,8 @@ export async function openSmtp(
     tokens: [apiToken, sendToken].filter((token) => token !== null),
     sendTokens: sendToken === null || sendToken === apiToken ? [] : [sendToken],
     strangersOnlySend: () => !isApiOpen(),
+    sharerOf: async (ends) =>
+      live.maxShare < 100 ? await smtpSharerOf(ends, system.peerUid ?? noUid) : undefined,
     tls: { identity: () => identityOf(live), secure: secureSocket },
     clock,
     log,
@@ -312,6 +316,9 @@ export async function openSmtp(
   const listeners = await open(live.smtpListen, makeServer, handed, 'FIELDPOST_SMTP_LISTEN', { clock, log });
   return { ...listeners, stop: (withinMs) => server.stop(withinMs) };
 }
+
+/** Stands in for a system that does not tell. */
+const noUid = async () => null;
 
 function identityOf({ smtpCert: cert, smtpKey: key }: DeviceConfig) {
   return cert === null || key === null ? null : { cert, key };

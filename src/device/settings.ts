@@ -23,6 +23,7 @@ import {
   type Kind,
   oneOf,
   parseUrl,
+  percent,
   privateKey,
   refuse,
   shown,
@@ -255,6 +256,13 @@ export const DEVICE_ROWS = {
       kind: size('1KiB', '1GiB'),
       fallback: '25MiB',
       about: 'One message with its attachments.',
+    }),
+    maxShare: given({
+      key: 'FIELDPOST_MAX_SHARE',
+      kind: percent(1, 100),
+      fallback: '100%',
+      about:
+        'The part of the queue that the messages of one caller may take: of `FIELDPOST_MAX_QUEUE`, of `FIELDPOST_MAX_SPOOL` and of the memory. What waits counts, urgent messages too. A caller is a unix socket; over TCP the user of a program on this device, else the token that it brings, else its address. A message counts for nobody if it came while this was `100%`.',
     }),
   }),
   ...STORE_SETTINGS,

@@ -15,6 +15,7 @@ import type { OpenTokenSource } from './delivery/oauth/access-tokens.js';
 import type { openSession } from './delivery/smtp/session.js';
 import { senderOf } from './names.js';
 import type { MailConfig } from './settings.js';
+import type { BudgetLimits } from './store/quota.js';
 import type { RefreshToken } from './store/refresh-token.js';
 import type { StoreOptions } from './store/store.js';
 
@@ -62,7 +63,10 @@ export interface Reloaded {
 }
 
 /** The options of a store. It follows `config`, which a reload changes. */
-export function storeOptions(config: MailConfig, system: System): Omit<StoreOptions, 'directory'> {
+export function storeOptions(
+  config: MailConfig & Pick<BudgetLimits, 'maxShare'>,
+  system: System,
+): Omit<StoreOptions, 'directory'> {
   return {
     ...system,
     historyMax: config.history,

@@ -1,6 +1,6 @@
 import { type Test, test } from 'tap';
 import type { ListenConfig } from '../../src/base/config/types.js';
-import { EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
+import { EMAIL, isProblem, MESSAGES, requestText, startApi, type TestApi } from '../support/api.js';
 import { socketPath } from '../support/short-directory.js';
 
 const LIST = '/api/internal/offline_notification_destinations';
@@ -47,7 +47,82 @@ test('actions of an operator are logged with the user', async (t) => {
   t.same(await operate(t, known), done('"uid 1000"'));
   await using unknown = await startApi();
   t.same(await operate(t, unknown), done('127.0.0.1'));
-  const listen: ListenConfig = { kind: 'unix', path: socketPath(t) };
+  const path = socketPath(t);
+  const listen: ListenConfig = { kind: 'unix', path };
   await using unix = await startApi({ listen, peerUid: async () => 1000 });
-  t.same(await operate(t, unix), done('"unix socket"'));
+  t.same(await operate(t, unix), done(`unix:${path}`));
+});
+
+test('a bounded share is counted under a name, looked up once a connection', async (t) => {
+  const path = socketPath(t);
+  const tokens = { apiToken: 'all', sendToken: 'send' };
+  const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
+  const rows: [
+    settings: object,
+    listen: ListenConfig | null,
+    uid: number | null,
+    headers: object,
+    name: string,
+  ][] = [
+    [{}, null, 1000, {}, 'uid 1000'],
+    [{}, null, null, {}, '127.0.0.1'],
+    [tokens, null, 1000, bearer('all'), 'uid 1000'],
+    [tokens, null, null, bearer('all'), 'token'],
+    [tokens, null, null, bearer('send'), 'send token'],
+    [tokens, { kind: 'unix', path }, 1000, {}, `unix:${path}`],
+    [{}, { kind: 'unix', path, sendOnly: true }, 1000, {}, `unix:${path}`],
+  ];
+  for (const [settings, listen, uid, headers, name] of rows) {
+    const peerUid = async () => uid;
+    await using api = await startApi({
+      settings: { maxShare: 50, ...settings },
+      budget: { maxQueue: 4, maxShare: 50 },
+      peerUid,
+      ...(listen && { listen }),
+    });
+    const answers: number[] = [];
+    for (let i = 0; i < 2; i++) answers.push((await api.post([EMAIL], { ...headers })).status);
+    t.same(answers, [202, 202], name);
+    const refused = await api.post([EMAIL], { ...headers });
+    isProblem(t, refused, 429, 'queue-full', name);
+    t.match(
+      refused.json.detail,
+      /^\S.* has 2 messages in the queue and gets at most half of it, 2; .*FIELDPOST_MAX_SHARE$/,
+      name,
+    );
+    t.ok(refused.json.detail.startsWith(`${name} has 2 `));
+    t.same(callersIn(api), [name, name]);
+  }
+});
+
+const callersIn = ({ store }: TestApi) => [...store.queued()].map(({ extras }) => extras?.caller);
+
+test('forms and ready-made mails count like JSON, and a connection is asked once', async (t) => {
+  let asked = 0;
+  const peerUid = async () => ++asked;
+  await using api = await startApi({ settings: { maxShare: 50 }, budget: { maxShare: 50 }, peerUid });
+  await using client = await api.connect();
+  const form =
+    '--x\r\nContent-Disposition: form-data; name="destination"\r\n\r\njohn@example.com\r\n--x\r\nContent-Disposition: form-data; name="subject"\r\n\r\nHi\r\n--x--\r\n';
+  for (const [at, type, body] of [
+    [MESSAGES, 'application/json', JSON.stringify([EMAIL])],
+    [MESSAGES, 'multipart/form-data; boundary=x', form],
+    [`${MESSAGES}?to=john@example.com`, 'message/rfc822', 'Subject: x\r\n\r\nhi\r\n'],
+  ] as const) {
+    client.write(requestText('POST', at, { 'Content-Type': type }, body.length) + body);
+    t.equal((await client.answer()).status, 202, type);
+  }
+  t.same(callersIn(api), ['uid 1', 'uid 1', 'uid 1']);
+  await api.post([EMAIL]);
+  t.equal(callersIn(api)[3], 'uid 2', 'another connection');
+});
+
+test('with the whole queue for each caller nobody asks who it is', async (t) => {
+  await using api = await startApi({ peerUid: () => t.fail('asked') as never });
+  await api.post([EMAIL]);
+  t.same(
+    [...api.store.queued()].map(({ extras }) => extras),
+    [undefined],
+    'and no message says it',
+  );
 });

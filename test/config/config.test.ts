@@ -140,6 +140,7 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_MAX_BATCH: ['9', 'maxBatch', 9],
     FIELDPOST_MAX_ATTACHMENTS: ['0', 'maxAttachments', 0],
     FIELDPOST_MAX_MESSAGE: ['3MiB', 'maxMessageBytes', 3_145_728],
+    FIELDPOST_MAX_SHARE: ['30%', 'maxShare', 30],
     FIELDPOST_MAX_QUEUE: ['11', 'maxQueue', 11],
     FIELDPOST_MAX_SPOOL: ['1GiB', 'maxSpoolBytes', 1_073_741_824],
     FIELDPOST_MIN_FREE: ['4MiB', 'minFreeBytes', 4 * 2 ** 20],

@@ -125,3 +125,28 @@ test('its mails count as accepted or refused, like those of the API', async (t) 
   });
   await daemon.stop();
 });
+
+test('a client has its share of the queue, and a reload changes it', async (t) => {
+  const env = {
+    FIELDPOST_STATE_DIR: '/var/lib/fieldpost',
+    FIELDPOST_LISTEN: '127.0.0.1:0',
+    FIELDPOST_SMTP_LISTEN: '127.0.0.1:0',
+    FIELDPOST_MAX_QUEUE: '10',
+    FIELDPOST_MAX_SHARE: '20%',
+  };
+  let uid: number | null = 33;
+  const { system } = testSystem({ clock: withoutPauses(new FakeClock()) });
+  const daemon = await createDaemon(configOf(env), { ...system, peerUid: async () => uid });
+  const smtp = { addresses: daemon.smtpAddresses };
+  const mail = ['MAIL FROM:<>', 'RCPT TO:<a@x.org>', 'DATA', 'Subject: x\r\n\r\nhi\r\n.'];
+  const heard = await talk(smtp, ['EHLO me', ...mail, ...mail, ...mail]);
+  t.match(heard, /452 4\.3\.1 uid 33 has 2 messages in the queue and gets at most 20 % of it, 2\r\n/);
+  t.equal(heard.match(/250 2\.0\.0 queued/g)?.length, 2);
+  uid = null;
+  const other = await talk(smtp, ['EHLO me', ...mail, ...mail, ...mail]);
+  t.match(other, /452 4\.3\.1 smtp 127\.0\.0\.1 has 2 messages /);
+  const { taken } = await daemon.reload(configOf({ ...env, FIELDPOST_MAX_SHARE: '100%' }));
+  t.same(taken, ['FIELDPOST_MAX_SHARE']);
+  t.match(await talk(smtp, ['EHLO me', ...mail]), /250 2\.0\.0 queued/);
+  await daemon.stop();
+});

@@ -2,6 +2,7 @@
 import { type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { type Test, test } from 'tap';
 import { HOUR_MS } from '../../src/base/limits.js';
+import type { Ends } from '../../src/base/system/peer.js';
 import { secureSocket } from '../../src/base/system/tls-door.js';
 import { SMTP_STRANGER_COMMANDS_MAX } from '../../src/mail/smtp-server/session.js';
 import { makeCertificate } from '../support/certificate.js';
@@ -92,6 +93,28 @@ test('a mail tells whether its client may only send', async (t) => {
   }
   const told = [door, open, alone].map(({ mails }) => mails.map(({ onlySends }) => onlySends));
   t.same(told, [[false, true], [false], [true]]);
+});
+
+test('a mail tells whose share of the queue it takes, asked once a session', async (t) => {
+  let asked = 0;
+  const ends: unknown[] = [];
+  const sharerOf = async ({ remoteAddress, remotePort, localPort }: Ends) => {
+    ends.push(remoteAddress, typeof remotePort, typeof localPort);
+    return `uid ${++asked}`;
+  };
+  const door = await openDoor(t, { sharerOf });
+  for (const mails of [2, 1]) {
+    const client = await door.greeted();
+    for (let i = 0; i < mails; i++) {
+      t.same(await client.codes(ENVELOPE, 3), [250, 250, 354]);
+      t.match(await client.ask('hi\r\n.'), /^250 /);
+    }
+  }
+  t.same(
+    door.mails.map(({ caller }) => caller),
+    ['uid 1', 'uid 1', 'uid 2'],
+  );
+  t.match(ends, [/127\.0\.0\.1$/, 'number', 'number', /127\.0\.0\.1$/, 'number', 'number']);
 });
 
 test('few commands before the login, and more after it', async (t) => {

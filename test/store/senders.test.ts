@@ -1,4 +1,6 @@
-/** Callers who may only send share half of the queue, and have Idempotency-Keys of their own. */
+/**
+ * Callers who may only send share half of the queue, and have Idempotency-Keys of their own. Each caller has at most its share.
+ */
 import t from 'tap';
 import { BLOCK_BYTES, MIB } from '../../src/base/limits.js';
 import type { Draft } from '../../src/mail/message/message.js';
@@ -149,6 +151,126 @@ t.test('the log tells once that they have filled their half, and once that there
   await store.look();
   t.equal(told().length, 2);
   t.match(told()[1], /queue no longer full for="callers who may only send"/);
+  await store.close();
+});
+
+const of = (caller: string, draft: Draft): Draft => ({ ...draft, caller });
+const shareOf = (maxShare: number, limits: Parameters<typeof budgetOf>[0] = { maxQueue: 400 }) =>
+  budgetOf({ ...limits, maxShare });
+
+t.test(
+  'one caller gets its share and no more, and the next one gets its own; also after restarts',
+  async (t) => {
+    const disk = newDisk();
+    const options = shareOf(30);
+    let { store } = await openOn(disk, 1, options);
+    const looping = await fill(store, of('uid 33', draftTo('a')));
+    t.equal(looping.ids.length, 120);
+    t.equal(
+      looping.detail,
+      'uid 33 has 120 messages in the queue and gets at most 30 % of it, 120',
+      'it names the caller',
+    );
+    t.equal((await fill(store, urgent(of('uid 33', draftTo('a'))))).ids.length, 0, 'nor urgent ones');
+    const error = await store.accept([of('uid 33', draftTo('a'))], null).catch((thrown) => thrown);
+    t.match(error, { code: 'queue-full', hint: /raise FIELDPOST_MAX_SHARE$/ });
+    const next = disk.afterKill();
+    ({ store } = await openOn(next, 2, options));
+    t.equal((await fill(store, of('uid 33', draftTo('a')))).ids.length, 0, 'after a kill');
+    t.equal((await fill(store, of('smtp 192.0.2.7', draftTo('b')))).ids.length, 120, 'another caller');
+    await store.close();
+    ({ store } = await openOn(next, 3, options));
+    t.equal((await fill(store, of('uid 33', draftTo('a')))).ids.length, 0, 'after a checkpoint');
+    await settleAs(store, looping.ids[0] as string);
+    await settleAs(store, looping.ids[1] as string, 'failed');
+    await store.cancel(looping.ids[2] as string);
+    await store.retry(looping.ids[1] as string);
+    t.equal((await fill(store, of('uid 33', draftTo('a')))).ids.length, 2, 'what is final no longer counts');
+    t.equal((await fill(store, draftTo('o'))).ids.length, 380 - 240, 'the rest is for the others');
+    await store.close();
+  },
+);
+
+t.test('a reload makes the share smaller and larger, and 100 % is none', async (t) => {
+  const options = shareOf(50, { maxQueue: 100 });
+  const budget = options.budget as { maxShare: number };
+  const { store } = await openOn(newDisk(), 1, options);
+  const { ids, detail } = await fill(store, of('uid 33', draftTo('a')));
+  t.match(detail, /gets at most half of it, 50$/);
+  budget.maxShare = 20;
+  for (const id of ids.slice(0, 31)) await settleAs(store, id);
+  t.equal((await fill(store, of('uid 33', draftTo('a')))).ids.length, 1);
+  budget.maxShare = 60;
+  t.equal((await fill(store, of('uid 33', draftTo('a')))).ids.length, 40);
+  budget.maxShare = 100;
+  t.match((await fill(store, of('uid 33', draftTo('a')))).detail, /^the queue holds 95 messages/);
+  await store.close();
+});
+
+t.test('a caller who may only send has its share within the half of all such callers', async (t) => {
+  const { store } = await openOn(newDisk(), 1, shareOf(30, { maxQueue: 100 }));
+  t.equal((await fill(store, of('send token', sent(draftTo('a'))))).ids.length, 30);
+  const { ids, detail } = await fill(store, of('unix:/run/send.sock', sent(draftTo('b'))));
+  t.equal(ids.length, 20);
+  t.match(detail, /^callers who may only send have 50 messages/);
+  t.equal((await fill(store, of('token', draftTo('c')))).ids.length, 30);
+  await store.close();
+});
+
+t.test('the smallest share of a small queue is one message', async (t) => {
+  const { store } = await openOn(newDisk(), 1, shareOf(1, { maxQueue: 20 }));
+  t.equal((await fill(store, of('uid 1', draftTo('a')))).ids.length, 1);
+  t.equal((await fill(store, of('uid 2', draftTo('a')))).ids.length, 1);
+  await store.close();
+});
+
+t.test(
+  'files count for the share, while they come and while they wait; kept for a retry they give way',
+  async (t) => {
+    const disk = newDisk();
+    const options = shareOf(25, { maxSpoolBytes: 64 * MIB });
+    let { store } = await openOn(disk, 1, options);
+    const asker = { ...ANYBODY, caller: 'uid 33' };
+    const upload = await store.upload(0, asker);
+    const file = await addFile(upload, inChunks(octets(10 * MIB)));
+    const tooLarge = () => store.upload(7 * MIB, asker);
+    await t.rejects(tooLarge(), {
+      code: 'queue-full',
+      message:
+        /^uid 33 has 10(?:\.\d)? MiB in the queue and gets at most 25 % of it, 16 MiB; this one needs 7 MiB$/,
+    });
+    await (await store.upload(7 * MIB, { ...ANYBODY, caller: 'uid 34' })).discard();
+    const draft = { ...draftTo('a'), attachments: [file] } as Draft;
+    const { ids } = await store.accept([of('uid 33', draft)], null);
+    await upload.discard();
+    await t.rejects(tooLarge(), { code: 'queue-full' }, 'while it waits');
+    await store.close();
+    ({ store } = await openOn(disk, 2, options));
+    await t.rejects(tooLarge(), { code: 'queue-full' }, 'after a restart');
+    await settleAs(store, ids[0] as string, 'failed');
+    await (await store.upload(15 * MIB, asker)).discard();
+    t.pass('what is kept gives way');
+    await store.close();
+  },
+);
+
+t.test('the log tells of each caller once, and once that there is room', async (t) => {
+  const { store, lines, clock } = await openOn(newDisk(), 1, shareOf(10, { maxQueue: 1000 }));
+  const { ids } = await fill(store, of('uid 33', draftTo('a')));
+  await fill(store, of('uid 34', draftTo('a')));
+  for (let i = 0; i < 3; i++) {
+    await fill(store, of('uid 33', draftTo('a')));
+    await clock.advance(2000);
+    await store.look();
+  }
+  const told = () => lines.filter((line) => /queue (?:full|no longer)/.test(line));
+  t.match(told(), [/queue full reason="uid 33 has 100 messages/, /queue full reason="uid 34 has/]);
+  t.equal(told().length, 2);
+  for (const id of ids.slice(0, 11)) await settleAs(store, id);
+  await clock.advance(2000);
+  await store.look();
+  t.match(told()[2], /queue no longer full for="uid 33"/);
+  t.equal(told().length, 3);
   await store.close();
 });
 

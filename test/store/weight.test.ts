@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { DAY_MS, KIB, MIB } from '../../src/base/limits.js';
-import type { Attachment, Draft } from '../../src/mail/message/message.js';
+import type { Attachment, Draft, Extras } from '../../src/mail/message/message.js';
 import { fromDocument, toDocument } from '../../src/mail/store/document.js';
 import { ANYBODY } from '../../src/mail/store/quota.js';
 import { apply, emptyState, type State } from '../../src/mail/store/state.js';
@@ -40,7 +40,13 @@ const fileOf = (n: number, file: { name: string; type: string }): Attachment => 
 const filesOf = (n: number, file: { name: string; type: string }) =>
   Array.from({ length: FILES }, (_, i) => fileOf(n * FILES + i, file));
 
-function acceptInto(state: State, n: number, attachments: readonly Attachment[], destination: string): void {
+function acceptInto(
+  state: State,
+  n: number,
+  attachments: readonly Attachment[],
+  destination: string,
+  extras?: Extras,
+): void {
   const message = {
     id: idOf(n),
     type: 1,
@@ -49,7 +55,10 @@ function acceptInto(state: State, n: number, attachments: readonly Attachment[],
     crc: 2 ** 31 + n,
   } as const;
   const accepted = { e: 'accepted', at: { ...AT, bootMs: n + 0.5 }, reachMs: 2 ** 31 + n } as const;
-  apply(state, [{ ...accepted, messages: [{ ...message, attachments }] }], { segment: 1, offset: n * 20 });
+  apply(state, [{ ...accepted, messages: [{ ...message, attachments, ...(extras && { extras }) }] }], {
+    segment: 1,
+    offset: n * 20,
+  });
 }
 
 t.test('the counted memory is not less than V8 takes, nor far more', async (t) => {
@@ -228,18 +237,27 @@ t.test(
 
 t.test('the sums stay true after any random event', async (t) => {
   const random = seededRandom(7);
+  const oneOf = <T>(...values: T[]) => values[Math.floor(random() * values.length)] as T;
   const state = emptyState(boundsOf({ historyMax: 20, memoryBytesMax: 200_000 }));
   for (let n = 1; n < 3000; n++) {
     const offset = n * 20;
     const ids = [...state.messages].map((message) => message.id);
     const id = ids[Math.floor(random() * ids.length)] ?? '';
     const common = { id, attempts: 1, reply: 'r'.repeat(Math.floor(random() * 300)) };
-    const kind = Math.floor(random() * 8);
-    if (kind <= 2) acceptInto(state, n, random() < 0.5 ? [] : [fileOf(n, FILE)], 'john@example.com');
-    else if (kind === 3) apply(state, [{ e: 'deferred', ...common, due: AT }], { segment: 1, offset });
+    const kind = Math.floor(random() * 9);
+    if (kind <= 2) {
+      const extras = oneOf(
+        undefined,
+        { onlySends: true },
+        { caller: 'uid 33' },
+        { onlySends: true, caller: 'uid 34' },
+      );
+      acceptInto(state, n, random() < 0.5 ? [] : [fileOf(n, FILE)], 'john@example.com', extras as Extras);
+    } else if (kind === 3) apply(state, [{ e: 'deferred', ...common, due: AT }], { segment: 1, offset });
     else if (kind === 4) apply(state, [{ e: 'sent', ...common, at: AT }], { segment: 1, offset });
     else if (kind === 5) apply(state, [{ e: 'failed', ...common, at: AT }], { segment: 1, offset });
     else if (kind === 6) apply(state, [{ e: 'dropped', ids: [id] }], { segment: 1, offset });
+    else if (kind === 7) apply(state, [{ e: 'retried', id, at: AT, reachMs: 0 }], { segment: 1, offset });
     else {
       const message = { id: idOf(n), type: 1, destination: 'x', length: 1, crc: 1 } as const;
       const keyed = { key: `k${n % 50}`, hash: 'a', at: { ...AT, bootMs: n * DAY_MS }, reachMs: 0 };
@@ -249,5 +267,6 @@ t.test('the sums stay true after any random event', async (t) => {
     const { messages, ...rest } = toDocument(state);
     const copy = fromDocument(JSON.parse(JSON.stringify({ ...rest, messages: [...messages] })), state.bounds);
     t.same(copy.weights, { ...state.weights, book: copy.weights.book }, `after ${n} events`);
+    t.same(copy.accounts, state.accounts);
   }
 });

@@ -71,6 +71,7 @@ const SETTINGS: ApiContext['settings'] = {
   fromHeader: 'fix',
   urgentHeaders: 'no',
   minFreeBytes: 16 * MIB,
+  maxShare: 100,
 };
 
 const isOfDevice = (address: string) => /@(?:localhost(?:\.localdomain)?|pump-3)$/i.test(address);
@@ -147,8 +148,10 @@ export async function startApi(options: StartOptions = {}) {
   const listeners = await openListeners(
     [listen ?? { kind: 'tcp', host: '127.0.0.1', port: 0 }],
     (address) => {
-      const door = address.kind === 'unix' && address.sendOnly ? 'send' : address.kind;
-      const server = api.makeServer(door);
+      const isUnix = address.kind === 'unix';
+      const server = isUnix
+        ? api.makeServer(address.sendOnly ? 'send' : 'unix', address.path)
+        : api.makeServer('tcp');
       server.on('connection', (socket) => sockets.set(socket.remotePort, socket));
       return server;
     },

@@ -26,10 +26,16 @@ t.test('the line of the other end counts, not ours', { skip: endianness() !== 'L
   const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:AAFA 0100007F:C350 01 00000000:00000000 00:00000000 00000000   990        0 1 1
    1: 0100007F:C350 0100007F:AAFA 01 00000000:00000000 00:00000000 00000000  1000        0 2 1
+   2: 0100007F:C352 0100007F:AAFA 04 00000000:00000000 00:00000000 00000000     0        0 0 1
 `;
   const ends = { remoteAddress: '127.0.0.1', remotePort: 50000, localPort: 43770 };
   t.equal(ownerIn(table, ends), 1000);
   t.equal(ownerIn(table, { ...ends, remotePort: 50001 }), null);
+  t.equal(
+    ownerIn(table, { ...ends, remotePort: 50002 }),
+    null,
+    'closed by its process, which may be of any user',
+  );
   t.equal(ownerIn(table, { ...ends, remoteAddress: '192.0.2.1' }), null);
   t.equal(ownerIn(table, { ...ends, remoteAddress: 'fe80::1' }), null, 'another device');
 });

@@ -73,6 +73,11 @@ export const rates: Kind<readonly RateWindow[]> = {
   show: (list) => list.map(({ limit, windowMs }) => `${limit}/${rateWindow.show(windowMs)}`).join(','),
 };
 
+/** `50%`; in percent. */
+export function percent(min: number, max: number): Kind<number> {
+  return ranged({}, 'a percentage such as 50%', '%', `${min}%`, `${max}%`);
+}
+
 /** A number with a unit, the largest first, or with `bare` as the unit of 1. */
 function ranged(
   units: Readonly<Record<string, number>>,
@@ -82,7 +87,7 @@ function ranged(
   max: string,
 ): Kind<number> {
   const read = (text: string): number => {
-    const found = /^(\d+)([A-Za-z]*)$/.exec(text);
+    const found = /^(\d+)([A-Za-z%]*)$/.exec(text);
     const unit = found?.[2] === bare ? 1 : units[found?.[2] ?? ''];
     if (found === null || unit === undefined) return refuse(`not ${noun.replace(/ such as.*/, '')}`);
     return Number(found[1]) * unit;

@@ -25,6 +25,10 @@ export type Door = 'tcp' | 'unix' | 'send';
 export class Connection {
   readonly socket: Socket;
   readonly kind: Door;
+  /** The path of the unix socket; empty for TCP. */
+  readonly path: string;
+  /** The user at the other end, once it is looked up; null if that is unknown. */
+  uid: number | null | undefined;
   /** True while it waits for a place; the daemon does not read from it. */
   isWaiting = false;
   /** Requests without an answer: more than one only if the client pipelines. */
@@ -55,9 +59,10 @@ export class Connection {
   idleBytesRead = 0;
 
   /** Made at `nowMs` on the boot's clock. */
-  constructor(socket: Socket, kind: Door, isNew: boolean, nowMs: number) {
+  constructor(socket: Socket, kind: Door, path: string, isNew: boolean, nowMs: number) {
     this.socket = socket;
     this.kind = kind;
+    this.path = path;
     this.isNew = isNew;
     this.idleSinceMs = nowMs;
   }

@@ -118,8 +118,8 @@ export class Connections {
   }
 
   /** Gives a new connection a place, or lets it wait for one, unread; refuses it if too many wait already. */
-  add(socket: Socket, kind: Door): void {
-    const connection = new Connection(socket, kind, !this.stopping, this.#clock.bootMs());
+  add(socket: Socket, kind: Door, path: string): void {
+    const connection = new Connection(socket, kind, path, !this.stopping, this.#clock.bootMs());
     this.#all.set(socket, connection);
     socket.once('close', () => {
       this.#all.delete(socket);

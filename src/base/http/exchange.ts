@@ -30,6 +30,8 @@ export class Exchange {
   id = '';
   /** True if the caller may only send. The guard says it. */
   onlySends = false;
+  /** The name of the caller, if its share of the queue is bounded. */
+  caller: string | undefined;
   /** True once the announced body is read to its end. */
   bodyDone: boolean;
   /** True while the client waits for a 100 before it sends its body. */

@@ -55,8 +55,8 @@ export interface Routed {
 
 /** An HTTP service. */
 export interface Http {
-  /** A server that does not listen yet. */
-  makeServer(kind: Door): Server;
+  /** A server that does not listen yet; `path` is that of its unix socket. */
+  makeServer(kind: Door, path?: string): Server;
   /**
    * Answers new requests with `stopping`, ends idle connections, and resolves when the requests under way are
    * answered, or cut off after `withinMs`. Close the listeners first.
@@ -89,7 +89,10 @@ export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http 
   const wrongTokens = new WrongTokens(parts);
   const dispatch = createDispatch(parts, wrongTokens);
   return {
-    makeServer: (kind) => makeServer(kind, connections, dispatch, parts.patience ?? PATIENCE),
+    makeServer(kind, path = '') {
+      const server = makeServer(connections, dispatch, parts.patience ?? PATIENCE);
+      return server.on('connection', (socket) => connections.add(socket, kind, path));
+    },
     async stop(withinMs) {
       await connections.stop(withinMs);
       wrongTokens.end();
@@ -201,7 +204,6 @@ function decodePath(path: string): string {
 }
 
 function makeServer(
-  kind: Door,
   connections: Connections,
   dispatch: (exchange: Exchange) => Promise<void>,
   patience: Patience,
@@ -243,7 +245,6 @@ function makeServer(
       void dispatch(exchange);
     });
   };
-  server.on('connection', (socket) => connections.add(socket, kind));
   server.on('request', onRequest(false));
   server.on('checkContinue', onRequest(true));
   // Any other expectation may be ignored (RFC 9110 §10.1.1).

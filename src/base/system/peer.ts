@@ -37,7 +37,9 @@ export function ownerIn(
   const own = `${address}:${hexPort(remotePort)}`;
   const other = `:${hexPort(localPort)}`;
   for (const line of table.split('\n')) {
-    const [, from = '', to = '', , , , , uid] = line.trim().split(/\s+/);
+    const [, from = '', to = '', , , , , uid, , inode] = line.trim().split(/\s+/);
+    // A socket that no process has open any more belongs to nobody; the kernel says 0.
+    if (inode === '0') continue;
     if (from.endsWith(own) && to.endsWith(other)) return Number(uid);
   }
   return null;

@@ -38,6 +38,7 @@ export interface ApiContext extends MemoryListeners {
     | 'fromHeader'
     | 'urgentHeaders'
     | 'minFreeBytes'
+    | 'maxShare'
   >;
   readonly clock: Clock;
   readonly log: Log;
@@ -90,12 +91,31 @@ export interface ApiContext extends MemoryListeners {
 }
 
 /**
- * Who has changed other people's messages or the address book, for the log: `uid 1000`, the address if the user is unknown, or
- * `unix socket`.
+ * Who calls: `unix:/run/fieldpost/api.sock`, `uid 1000`, or what `unknown` says if the user is unknown; else the address.
+ * Looks the user up once a connection.
  */
-export async function callerOf({ req, connection }: Exchange, { peerUid }: ApiContext): Promise<string> {
-  if (connection.kind !== 'tcp') return 'unix socket';
-  const { socket } = req;
-  const uid = await peerUid(socket);
-  return uid === null ? (socket.remoteAddress ?? 'unknown') : `uid ${uid}`;
+export async function callerOf(
+  { req: { socket }, connection }: Exchange,
+  { peerUid }: Pick<ApiContext, 'peerUid'>,
+  unknown = addressOf(socket),
+): Promise<string> {
+  if (connection.kind !== 'tcp') return `unix:${connection.path}`;
+  if (connection.uid === undefined) connection.uid = await peerUid(socket);
+  return connection.uid === null ? unknown : `uid ${connection.uid}`;
+}
+
+/** The same as the name of the caller's share of the queue. Whoever brings a token from elsewhere counts as one caller. */
+export function sharerOf(exchange: Exchange, context: ApiContext): Promise<string> {
+  const token = exchange.onlySends ? 'send token' : 'token';
+  return callerOf(exchange, context, context.settings.apiToken === null ? undefined : token);
+}
+
+/** The same of a client of the SMTP server. */
+export async function smtpSharerOf(ends: Ends, peerUid: ApiContext['peerUid']): Promise<string> {
+  const uid = await peerUid(ends);
+  return uid === null ? `smtp ${addressOf(ends)}` : `uid ${uid}`;
+}
+
+function addressOf({ remoteAddress = 'unknown' }: Ends): string {
+  return remoteAddress.replace(/^::ffff:/, '');
 }

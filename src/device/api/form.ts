@@ -69,8 +69,9 @@ interface Place {
 
 const COMPARED: Place = { upload: NOWHERE, refusal: null, isNew: false };
 
-async function openUpload({ declaredBytes, onlySends }: Exchange, { store }: ApiContext): Promise<Place> {
-  const open = (isUrgent: boolean) => store.upload(declaredBytes, { isUrgent, onlySends });
+async function openUpload(exchange: Exchange, { store }: ApiContext): Promise<Place> {
+  const { declaredBytes, onlySends, caller } = exchange;
+  const open = (isUrgent: boolean) => store.upload(declaredBytes, { isUrgent, onlySends, caller });
   try {
     return { upload: await open(false), refusal: null, isNew: true };
   } catch (error) {

@@ -7,7 +7,7 @@ import { FieldpostError } from '../../base/errors.js';
 import type { Exchange } from '../../base/http/exchange.js';
 import { KIB } from '../../base/limits.js';
 import type { DraftLimits } from '../../mail/message/draft.js';
-import type { Attachment, Draft, EmailDraft } from '../../mail/message/message.js';
+import type { Attachment, Draft, EmailDraft, Payer } from '../../mail/message/message.js';
 import { base64Octets } from '../../mail/mime/encodings.js';
 import type { Upload } from '../../mail/store/spool.js';
 import type { Accepted, Store } from '../../mail/store/store.js';
@@ -46,9 +46,11 @@ export function draftLimits({ settings, mayBeFrom, homesOf }: ApiContext): Draft
   return { maxBatch, cloud, mayBeFrom, homesOf };
 }
 
-/** The drafts, which say so if their caller may only send. */
-export function marked<D extends Draft>(drafts: readonly D[], onlySends: boolean): readonly D[] {
-  return onlySends ? drafts.map((draft) => ({ ...draft, onlySends })) : drafts;
+/** The drafts, which say whose share of the queue they take if that is bounded. */
+export function marked<D extends Draft>(drafts: readonly D[], { onlySends, caller }: Payer): readonly D[] {
+  if (!onlySends && caller === undefined) return drafts;
+  const marks = { ...(onlySends && { onlySends }), ...(caller !== undefined && { caller }) };
+  return drafts.map((draft) => ({ ...draft, ...marks }));
 }
 
 /**

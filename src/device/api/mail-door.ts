@@ -64,7 +64,7 @@ export function createMailDoor(parts: MailDoorParts): BeginMail {
     checkOctetsOf(terms.expectedBytes, parts);
     const upload = await store.upload(terms.expectedBytes, askerOf(terms, parts));
     return new StoredMail(terms, parts, upload, async (draft) => {
-      const result = await store.accept(marked([draft], terms.onlySends), null);
+      const result = await store.accept(marked([draft], terms), null);
       parts.accepted.total += result.ids.length;
       nudge();
       return result;
@@ -287,7 +287,7 @@ function draftOf(
 }
 
 /** Throws invalid with all faults of the query. */
-function termsOf({ query, declaredBytes, onlySends }: Exchange, context: ApiContext): MailTerms {
+function termsOf({ query, declaredBytes, onlySends, caller }: Exchange, context: ApiContext): MailTerms {
   checkPercent(query);
   // A `+` belongs to an address: john+alarms@example.com.
   const given = new URLSearchParams(query.replaceAll('+', '%2B'));
@@ -310,7 +310,7 @@ function termsOf({ query, declaredBytes, onlySends }: Exchange, context: ApiCont
   if (faults.length > 0) throw invalidQuery(faults);
   return {
     ...{ from, to, readsHeaders, expectedBytes: declaredBytes },
-    ...{ isUrgent: priority === 'high', isRepaired: repair === 'yes', onlySends },
+    ...{ isUrgent: priority === 'high', isRepaired: repair === 'yes', onlySends, caller },
   };
 }
 

@@ -9,7 +9,7 @@ import { cut } from '../../base/text.js';
 import { parseDrafts } from '../../mail/message/draft.js';
 import { type Draft, recipientsOf } from '../../mail/message/message.js';
 import { storedKey } from '../../mail/store/keys.js';
-import type { ApiContext } from './context.js';
+import { type ApiContext, sharerOf } from './context.js';
 import { checkMails, draftLimits, hashOf, marked, type Take } from './intake.js';
 
 const IDEMPOTENCY_KEY = new RegExp(`^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$`);
@@ -20,15 +20,15 @@ export const LOGGED_CHARS_MAX = 200;
 /** Answers once the messages are on stable storage. */
 export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
   const { store } = context;
-  const { onlySends } = exchange;
+  if (context.settings.maxShare < 100) exchange.caller = await sharerOf(exchange, context);
   const key = idempotencyKey(exchange);
   const take = await takerOf(exchange.req.headers['content-type'] ?? '');
   const { drafts, ids, replayed } =
     key === null
-      ? await take(exchange, context, null, (drafts) => store.accept(marked(drafts, onlySends), null))
+      ? await take(exchange, context, null, (drafts) => store.accept(marked(drafts, exchange), null))
       : await store.withKey(key, (accept) =>
           take(exchange, context, key, (drafts, files) =>
-            accept(marked(drafts, onlySends), hashOf(drafts, files)),
+            accept(marked(drafts, exchange), hashOf(drafts, files)),
           ),
         );
   if (!replayed) {

@@ -128,6 +128,8 @@ interface Terms {
   readonly collapse?: string;
   /** The subject says how many messages it has replaced. */
   readonly counts?: true;
+  /** Whose share of the queue it takes, if the share of a caller is bounded. */
+  readonly caller?: string;
 }
 
 interface DraftParts extends Terms {
@@ -300,8 +302,16 @@ export type ShortAnswer =
 /** Offers a message. */
 export type SendShort = (message: ShortMessage, signal: AbortSignal) => Promise<ShortAnswer>;
 
+/** Whose share of the queue a message takes. */
+export interface Payer {
+  /** It may only send: callers like that have a share together. */
+  readonly onlySends: boolean;
+  /** Its name, if the share of each caller is bounded. */
+  readonly caller?: string | undefined;
+}
+
 /** The envelope of a mail that comes, and what is known of it beforehand. */
-export interface MailTerms {
+export interface MailTerms extends Payer {
   /** The envelope's sender; '' is the null sender, null the device's own. */
   readonly from: Sender | null;
   /** At least one, unless the headers count. */
@@ -314,8 +324,6 @@ export interface MailTerms {
   readonly isRepaired?: boolean;
   /** It goes before all messages that are not urgent. */
   readonly isUrgent: boolean;
-  /** True: the caller may only send. */
-  readonly onlySends: boolean;
 }
 
 /** One ready-made mail on its way into the queue. */

@@ -15,6 +15,7 @@ import type { WrongTokens } from '../../base/http/access.js';
 import { MIB, SECOND_MS } from '../../base/limits.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';
+import type { Ends } from '../../base/system/peer.js';
 import type { SecureSocket, TlsIdentity } from '../../base/system/tls-door.js';
 import type { BeginMail, MailIntake } from '../message/message.js';
 import { login, type Secrets } from './login.js';
@@ -55,6 +56,8 @@ export interface SmtpParts extends EnvelopeRules {
   readonly sendTokens?: readonly string[];
   /** True if clients that need not log in may only send. */
   readonly strangersOnlySend?: () => boolean;
+  /** The name of this client, if its share of the queue is bounded. */
+  readonly sharerOf?: (ends: Ends) => Promise<string | undefined>;
   /** How STARTTLS is done. Null, or without an identity: there is none. */
   readonly tls: { readonly identity: () => TlsIdentity | null; readonly secure: SecureSocket } | null;
   readonly clock: Clock;
@@ -90,9 +93,12 @@ export class SmtpSession {
   #commands = 0;
   #wrongLogins = 0;
   #isLogged = false;
+  readonly #ends: Ends;
+  #sharer: string | undefined;
 
   constructor(socket: Socket, parts: SessionParts) {
     this.#parts = parts;
+    this.#ends = socket;
     const { clock, streamed = () => undefined } = parts;
     this.wire = new Wire(socket, { clock, streamed });
     this.#envelope = new Transaction(parts);
@@ -268,14 +274,15 @@ export class SmtpSession {
   async #data(): Promise<string | null> {
     const refusal = this.#envelope.dataRefusal;
     if (refusal !== null) return refusal;
-    const { secrets, strangersOnlySend } = this.#parts;
+    const { secrets, strangersOnlySend, sharerOf } = this.#parts;
     const onlySends = secrets.all.length > 0 ? this.#onlySends : (strangersOnlySend?.() ?? false);
     const terms = { ...this.#envelope.terms, onlySends };
     this.#envelope.reset();
     let intake: MailIntake | null = null;
     let ids: readonly string[] | null = null;
     try {
-      intake = await this.#parts.begin(terms);
+      this.#sharer ??= await sharerOf?.(this.#ends);
+      intake = await this.#parts.begin({ ...terms, caller: this.#sharer });
       this.wire.say('354 End with a dot on a line by itself');
       if (!(await this.#receive(intake))) return null;
       ids = await intake.finish();

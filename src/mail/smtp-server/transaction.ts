@@ -3,7 +3,7 @@
  */
 import { MAIL_RECIPIENTS_MAX } from '../../base/limits.js';
 import { type Address, isBeyondAscii, isUserName, localAddressOf, parseAddress } from '../message/address.js';
-import type { MailTerms, Sender } from '../message/message.js';
+import type { MailTerms, Payer, Sender } from '../message/message.js';
 
 /** What the envelope depends on. */
 export interface EnvelopeRules {
@@ -33,7 +33,7 @@ export class Transaction {
   }
 
   /** The envelope of the mail that comes now. */
-  get terms(): Omit<MailTerms, 'onlySends'> {
+  get terms(): Omit<MailTerms, keyof Payer> {
     return {
       ...{ from: this.#from, to: this.#to, expectedBytes: this.#expectedBytes },
       ...{ isUrgent: false, isRepaired: true },

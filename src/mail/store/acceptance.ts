@@ -12,8 +12,8 @@ import {
   newMessageId,
   recipientsOf,
 } from '../message/message.js';
+import type { Amounts } from './accounts.js';
 import type { AcceptedMessage } from './event.js';
-import type { Amounts } from './quota.js';
 import { sumOf } from './record.js';
 import { keyWeight, messageWeight, ownText } from './weight.js';
 
@@ -57,10 +57,11 @@ function extrasOf(
   [mail = '', ...others]: readonly string[],
   { storeId, sender }: Acceptor,
 ): Extras | undefined {
-  const { urgent, lifeMs, onlySends, collapse, counts, content } = draft;
+  const { urgent, lifeMs, onlySends, caller, collapse, counts, content } = draft;
   const isReadyMade = 'missing' in content;
   const hasOthers = others.length > 0;
-  const isPlain = !urgent && lifeMs === undefined && !onlySends && collapse === undefined;
+  const isPlain =
+    !urgent && lifeMs === undefined && !onlySends && caller === undefined && collapse === undefined;
   if (isPlain && !hasOthers && !isReadyMade) return undefined;
   const own = 'messageId' in draft && draft.messageId !== undefined ? ownText(draft.messageId) : undefined;
   return {
@@ -71,6 +72,7 @@ function extrasOf(
     ...(lifeMs !== undefined && { lifeMs }),
     ...(onlySends && { onlySends }),
     ...(collapse !== undefined && { collapse: ownText(collapse), ...(counts && { counts }) }),
+    ...(caller !== undefined && { caller }),
   };
 }
 
@@ -92,10 +94,11 @@ export function amountsOf(
   let [count, messages] = [0, 0];
   for (const draft of drafts) {
     const subject = keptSubject(draft);
-    const { collapse } = draft;
+    const { collapse, caller } = draft;
     const extras = {
       ...('messageId' in draft && { messageId: draft.messageId ?? '' }),
       ...(collapse !== undefined && { collapse }),
+      ...(caller !== undefined && { caller }),
     };
     for (const destination of recipientsOf(draft)) {
       count++;

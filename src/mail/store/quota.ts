@@ -3,49 +3,35 @@
  * the disk. The store asks it before it writes. What is granted stays reserved until it is used, so simultaneous requests
  * cannot exceed the quota together.
  */
+import { Recent } from '../../base/collections.js';
 import { FieldpostError } from '../../base/errors.js';
 import { KIB } from '../../base/limits.js';
 import { bytesInWords, counted } from '../../base/text.js';
 import type { QueueRoom } from '../../base/views.js';
-import type { Message } from '../message/message.js';
+import type { Message, Payer } from '../message/message.js';
+import { type Accounts, type Amounts, accountsOf, enterInto, NOTHING, plus, SENDERS } from './accounts.js';
 import { FreeSpace, type FreeSpaceOptions } from './free-space.js';
 import { countWaiting, Freed, messagesOf, type State } from './state.js';
 import { neededMemoryBytes, plainWeight } from './weight.js';
 
-/** Roughly what a message takes in journal and snapshots besides its content. */
-const MESSAGE_RECORD_BYTES = 512;
 /** The share of the queue and its budget that is kept for urgent messages. */
 export const URGENT_SHARE = 0.05;
-/** The share of the queue and its budget that callers who may only send may fill together, */
-const SENDERS_SHARE = 0.5;
+/** The share of the queue and its budget that callers who may only send may fill together, in percent, */
+const SENDERS_SHARE = 50;
 /** and the share of what is kept for urgent messages that theirs may use. */
 const SENDERS_URGENT_SHARE = 0.1;
 
-/** Messages in the queue, bytes in the state directory, and bytes of memory (weight.ts). */
-export interface Amounts {
-  readonly count: number;
-  readonly bytes: number;
-  readonly memoryBytes: number;
-}
+/** How many callers' full accounts are remembered, so that each is logged once. */
+const REFUSED_CALLERS_MAX = 32;
 
 /** Who asks. */
-export interface Asker {
+export interface Asker extends Payer {
   /** It may use what is kept for urgent messages. */
   readonly isUrgent: boolean;
-  /** It may only send: askers like that share a part of the quota. */
-  readonly onlySends: boolean;
 }
 
 /** Who asks for a message like most. */
 export const ANYBODY: Asker = { isUrgent: false, onlySends: false };
-
-function plus(one: Amounts, other: Amounts): Amounts {
-  return {
-    count: one.count + other.count,
-    bytes: one.bytes + other.bytes,
-    memoryBytes: one.memoryBytes + other.memoryBytes,
-  };
-}
 
 /** The amounts with the opposite sign. */
 function negative({ count, bytes, memoryBytes }: Amounts): Amounts {
@@ -62,9 +48,9 @@ function withoutPart({ count, bytes, memoryBytes }: Amounts, share: number): Amo
 }
 
 /** This share of the amounts. */
-function partOf({ count, bytes, memoryBytes }: Amounts, share: number): Amounts {
+function partOf({ count, bytes, memoryBytes }: Amounts, share: number, countMin = 0): Amounts {
   return {
-    count: Math.floor(count * share),
+    count: Math.max(Math.floor(count * share), countMin),
     bytes: Math.floor(bytes * share),
     memoryBytes: memoryBytes * share,
   };
@@ -82,12 +68,6 @@ function usedBy({ state, usedBytes }: Stored): Amounts {
   return { count: countWaiting(state), bytes: usedBytes, memoryBytes: neededMemoryBytes(state) };
 }
 
-/** The same of the callers who may only send: their waiting messages, with content of theirs that is kept for a retry. */
-function usedBySenders({ state: { onlySent, weights } }: Stored): Amounts {
-  const bytes = weights.onlySentBytes + onlySent.size * MESSAGE_RECORD_BYTES;
-  return { count: onlySent.size, bytes, memoryBytes: weights.onlySent };
-}
-
 /** What new messages may take over: failed messages' content, kept for a retry. */
 function givable({ state }: Stored, isOf: (message: Message) => boolean = () => true): Amounts {
   const freed = new Freed(state);
@@ -98,17 +78,32 @@ function givable({ state }: Stored, isOf: (message: Message) => boolean = () => 
 /** The memory of a message without attachments. */
 export const PLAIN_WEIGHT = plainWeight('', '');
 
-export const NOTHING: Amounts = { count: 0, bytes: 0, memoryBytes: 0 };
 /** What a message of 1 KiB needs. */
 const SMALL: Amounts = { count: 1, bytes: KIB, memoryBytes: PLAIN_WEIGHT };
 
-const SENDERS = 'callers who may only send';
+const MEMORY = "the service's memory (MemoryMax=)";
 
 /** The settings that bound the store. */
 export interface BudgetLimits {
   readonly maxQueue: number;
   readonly maxSpoolBytes: number;
   readonly minFreeBytes: number;
+  /** The part of the queue that one caller may fill, in percent; left out: all of it. */
+  readonly maxShare?: number;
+}
+
+/** The most that may be on an account. */
+interface Bound {
+  readonly name: string;
+  /** In percent of the queue. */
+  readonly share: number;
+  readonly max: Amounts;
+}
+
+/** Why something does not fit; `name` is the account that is full, null the queue. */
+interface Refusal {
+  readonly name: string | null;
+  readonly error: FieldpostError;
 }
 
 interface QuotaOptions extends FreeSpaceOptions {
@@ -124,10 +119,10 @@ export class Quota {
   readonly #options: QuotaOptions;
   readonly #stored: Stored;
   #reserved: Amounts = NOTHING;
-  /** Of it, for callers who may only send; with what their uploads have written. */
-  #sendersReserved: Amounts = NOTHING;
-  /** The last refused amounts of callers who may only send, and of others, until it fits; SMALL if no message fits. */
-  readonly #refused = new Map<boolean, Amounts>();
+  /** Of it, for accounts; with what their uploads have written. */
+  readonly #accounts: Accounts = new Map();
+  /** The last amounts that the queue (null) or an account refused, until they fit; SMALL if no message fits. */
+  readonly #refused = new Recent<string | null, Amounts>(REFUSED_CALLERS_MAX);
 
   constructor(options: QuotaOptions, stored: Stored) {
     this.space = new FreeSpace(options);
@@ -148,11 +143,21 @@ export class Quota {
     return isUrgent ? plus(max, this.#sendersReserve) : max;
   }
 
-  /** What all callers who may only send may have in the queue. */
-  #sendersMax(isUrgent: boolean): Amounts {
-    const half = partOf(this.#max, SENDERS_SHARE);
-    const max = { ...half, count: Math.max(half.count, 1) };
-    return isUrgent ? plus(max, this.#sendersReserve) : max;
+  /** The bounds of an asker's accounts. What is kept for urgent messages is no part of a caller's share. */
+  #boundsFor({ isUrgent, onlySends, caller }: Asker): Bound[] {
+    const { maxShare = 100 } = this.#options.budget;
+    const boundOf = (name: string, share: number) => ({
+      name,
+      share,
+      max: partOf(this.#max, share / 100, 1),
+    });
+    const bounds: Bound[] = [];
+    if (caller !== undefined && maxShare < 100) bounds.push(boundOf(caller, maxShare));
+    if (onlySends) {
+      const bound = boundOf(SENDERS, SENDERS_SHARE);
+      bounds.push(isUrgent ? { ...bound, max: plus(bound.max, this.#sendersReserve) } : bound);
+    }
+    return bounds;
   }
 
   get #sendersReserve(): Amounts {
@@ -166,20 +171,22 @@ export class Quota {
   }
 
   #lookAtQueue(): void {
-    for (const [onlySends, refused] of this.#refused) {
+    if (this.#refused.size === 0) return;
+    const giving = givable(this.#stored);
+    for (const [name, refused] of this.#refused) {
+      const asker = askerOf(name);
       // Log the end only when a tenth of the queue is free: a busy queue must not be logged every second.
-      const { count: countMax } = onlySends ? this.#sendersMax(false) : this.#maxFor(ANYBODY);
+      const { count: countMax } = this.#boundsFor(asker)[0]?.max ?? this.#maxFor(ANYBODY);
       const count = Math.min(refused.count + Math.floor(countMax / 10), countMax);
-      const asker = { isUrgent: false, onlySends };
-      if (this.#refusal({ ...refused, count }, givable(this.#stored), asker) !== null) continue;
-      this.#refused.delete(onlySends);
-      this.#options.log.info('queue no longer full', onlySends ? { for: SENDERS } : {});
+      if (this.#refusal({ ...refused, count }, giving, asker) !== null) continue;
+      this.#refused.delete(name);
+      this.#options.log.info('queue no longer full', name === null ? {} : { for: name });
     }
   }
 
   /** Why the queue takes no message of 1 KiB, as a sentence, or null. */
   #fullnessFor(asker: Asker): string | null {
-    return this.#refusal(SMALL, givable(this.#stored), asker)?.message ?? null;
+    return this.#refusal(SMALL, givable(this.#stored), asker)?.error.message ?? null;
   }
 
   /** What is used or reserved, and the limits. */
@@ -235,8 +242,8 @@ export class Quota {
   #check(asked: Amounts, giving: Amounts, asker: Asker): void {
     const refusal = this.#refusal(asked, giving, asker);
     if (refusal) {
-      this.#noteRefused(asked, refusal.message, asker);
-      throw refusal;
+      this.#noteRefused(asked, refusal);
+      throw refusal.error;
     }
     this.space.checkBytes(this.#reserved.bytes + asked.bytes, giving.bytes);
     // A file that grows needs no further inode.
@@ -244,18 +251,25 @@ export class Quota {
   }
 
   /** Logs a refusal once, until the message would fit: once for large messages, once when no small one fits either. */
-  #noteRefused(asked: Amounts, reason: string, { onlySends }: Asker): void {
-    const before = this.#refused.get(onlySends);
+  #noteRefused(asked: Amounts, { name, error }: Refusal): void {
+    const before = this.#refused.get(name);
     if (before === SMALL) return;
-    const isFull = this.#fullnessFor({ isUrgent: false, onlySends }) !== null;
-    if (before === undefined || isFull) this.#options.log.warn('queue full', { reason });
-    this.#refused.set(onlySends, isFull ? SMALL : asked);
+    const isFull = this.#fullnessFor(askerOf(name)) !== null;
+    if (before === undefined || isFull) this.#options.log.warn('queue full', { reason: error.message });
+    this.#refused.set(name, isFull ? SMALL : asked);
   }
 
-  /** The error that refuses `asked` (queue-full), or null. `giving` is what can be dropped for it. */
-  #refusal(asked: Amounts, giving: Amounts, asker: Asker): FieldpostError | null {
-    const refusal = asker.onlySends ? this.#sendersRefusal(asked, asker.isUrgent) : null;
-    if (refusal !== null) return refusal;
+  /** Why `asked` is refused (queue-full), or null. `giving` is what can be dropped for it. */
+  #refusal(asked: Amounts, giving: Amounts, asker: Asker): Refusal | null {
+    for (const bound of this.#boundsFor(asker)) {
+      const error = this.#accountRefusal(asked, bound);
+      if (error !== null) return { name: bound.name, error };
+    }
+    const error = this.#queueRefusal(asked, giving, asker);
+    return error && { name: null, error };
+  }
+
+  #queueRefusal(asked: Amounts, giving: Amounts, asker: Asker): FieldpostError | null {
     const excess = this.excess(asked, asker);
     const max = this.#maxFor(asker);
     const kept = max.count < this.#max.count ? ', without what is kept for urgent ones' : '';
@@ -272,39 +286,43 @@ export class Quota {
     if (excess.memoryBytes > giving.memoryBytes) {
       const held = bytesInWords(max.memoryBytes + excess.memoryBytes - asked.memoryBytes);
       const words = `the data of the stored messages takes ${held} of memory; the limit is ${bytesInWords(max.memoryBytes)}`;
-      return queueFull(words, "the service's memory (MemoryMax=)");
+      return queueFull(words, MEMORY);
     }
     return null;
   }
 
-  /** Why callers who may only send get no more, because of what they have already; or null. */
-  #sendersRefusal(asked: Amounts, isUrgent: boolean): FieldpostError | null {
-    const max = this.#sendersMax(isUrgent);
-    const held = plus(usedBySenders(this.#stored), this.#sendersReserved);
-    const isOf = ({ extras }: Message) => extras?.onlySends === true;
+  /** Why an account takes no more, because of what is on it already; or null. */
+  #accountRefusal(asked: Amounts, { name, share, max }: Bound): FieldpostError | null {
+    const held = plus(this.#stored.state.accounts.get(name) ?? NOTHING, this.#accounts.get(name) ?? NOTHING);
+    const all = plus(held, asked);
+    const [has, gets] = name === SENDERS ? ['have', 'get'] : ['has', 'gets'];
+    const part = share === 50 ? 'half' : `${share} %`;
     const refused = (have: string, most: string, what: string) =>
-      queueFull(`${SENDERS} have ${have} in the queue and get at most half of it, ${most}`, what);
-    if (asked.count > 0 && held.count + asked.count > max.count)
+      queueFull(
+        `${name} ${has} ${have} in the queue and ${gets} at most ${part} of it, ${most}`,
+        name === SENDERS ? what : 'FIELDPOST_MAX_SHARE',
+      );
+    if (asked.count > 0 && all.count > max.count)
       return refused(counted(held.count, 'message'), String(max.count), 'FIELDPOST_MAX_QUEUE');
-    if (
-      held.bytes + asked.bytes > max.bytes &&
-      held.bytes + asked.bytes - givable(this.#stored, isOf).bytes > max.bytes
-    )
-      return refused(bytesInWords(held.bytes), bytesInWords(max.bytes), 'FIELDPOST_MAX_SPOOL');
-    if (held.memoryBytes + asked.memoryBytes <= max.memoryBytes) return null;
+    const isOf = ({ extras }: Message) => accountsOf(extras).includes(name);
+    if (all.bytes > max.bytes && all.bytes - givable(this.#stored, isOf).bytes > max.bytes) {
+      const most = `${bytesInWords(max.bytes)}; this one needs ${bytesInWords(asked.bytes)}`;
+      return refused(bytesInWords(held.bytes), most, 'FIELDPOST_MAX_SPOOL');
+    }
+    if (all.memoryBytes <= max.memoryBytes) return null;
     const memory = [held.memoryBytes, max.memoryBytes].map((bytes) => `${bytesInWords(bytes)} of memory`);
-    return refused(memory[0] as string, memory[1] as string, "the service's memory (MemoryMax=)");
+    return refused(memory[0] as string, memory[1] as string, MEMORY);
   }
 
   /** Adds to what is reserved; negative amounts end a reservation. Only for reservations. */
-  change(by: Amounts, { onlySends }: Asker): void {
+  change(by: Amounts, asker: Asker): void {
     this.#reserved = plus(this.#reserved, by);
-    if (onlySends) this.#sendersReserved = plus(this.#sendersReserved, by);
+    enterInto(this.#accounts, accountsOf(asker), by);
   }
 
   /**
-   * Reserved bytes were written: from now on they count as used. What a caller who may only send has written counts with
-   * its messages only later, so it stays reserved until `forget`. Only for reservations.
+   * Reserved bytes were written: from now on they count as used. They are on an account only with their messages later,
+   * so there they stay reserved until `forget`. Only for reservations.
    */
   spend(bytes: number): void {
     this.#reserved = plus(this.#reserved, { ...NOTHING, bytes: -bytes });
@@ -312,8 +330,8 @@ export class Quota {
   }
 
   /** The reservation ends that these bytes were spent of. Only for reservations. */
-  forget(bytes: number, { onlySends }: Asker): void {
-    if (onlySends) this.#sendersReserved = plus(this.#sendersReserved, { ...NOTHING, bytes: -bytes });
+  forget(bytes: number, asker: Asker): void {
+    enterInto(this.#accounts, accountsOf(asker), { ...NOTHING, bytes: -bytes });
   }
 }
 
@@ -357,6 +375,12 @@ export class Reservation {
     this.#left = NOTHING;
     this.#spentBytes = 0;
   }
+}
+
+/** Somebody whose only account is this one; null: anybody. */
+function askerOf(name: string | null): Asker {
+  if (name === null) return ANYBODY;
+  return name === SENDERS ? { ...ANYBODY, onlySends: true } : { ...ANYBODY, caller: name };
 }
 
 function queueFull(words: string, what: string): FieldpostError {

@@ -6,8 +6,9 @@ import { BLOCK_BYTES, SECOND_MS, SEGMENT_BYTES } from '../../base/limits.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';
 import { Turns } from '../../base/turns.js';
+import { type Amounts, NOTHING } from './accounts.js';
 import type { Ledger } from './ledger.js';
-import { type Amounts, type Asker, NOTHING, type Quota, type Reservation } from './quota.js';
+import type { Asker, Quota, Reservation } from './quota.js';
 import { Freed, messagesOf } from './state.js';
 import { messageWeight } from './weight.js';
 

@@ -24,7 +24,7 @@ const ATTACHMENT = {
   ...{ name: '', type: '', size: 0, crc: 0 },
 };
 const EXTRAS = {
-  ...{ 'mail?': '', 'messageId?': '', 'lifeMs?': TIME },
+  ...{ 'mail?': '', 'messageId?': '', 'lifeMs?': TIME, 'caller?': '' },
   ...{ 'isReadyMade?': true, 'urgent?': true, 'onlySends?': true },
   ...{ 'collapse?': '', 'counts?': true, 'replaced?': 0 },
 };

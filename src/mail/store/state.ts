@@ -10,6 +10,7 @@ import type { Boot, Stamp } from '../../base/stamp.js';
 import { isFinal } from '../../base/views.js';
 import { applyBook, type Book, emptyBook, isBookEvent } from '../book/book.js';
 import { type Message, type Place, type Sender, slotOf } from '../message/message.js';
+import { type Accounts, accountsOf, enterInto, NOTHING } from './accounts.js';
 import type { AcceptedMessage, ContentSum, MovedMessage, Position, StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
 import { counterOf } from './ids.js';
@@ -25,6 +26,9 @@ import {
 import { ACCEPTED_MEMBERS } from './shapes.js';
 import { countSent, type Tallies } from './tally.js';
 import { type Bounds, memoryBytes, messageWeight, plainWeight } from './weight.js';
+
+/** Roughly what a message takes in journal and snapshots besides its content. */
+const MESSAGE_RECORD_BYTES = 512;
 
 /** All that is known, in memory. */
 export interface State extends RememberedKeys {
@@ -55,8 +59,8 @@ export interface State extends RememberedKeys {
   readonly forCloud: Set<string>;
   /** The ids of waiting messages with a collapse key, by slotOf() it. */
   readonly slots: Map<string, Set<string>>;
-  /** What waits of callers who may only send: the memory of each message, by its id. */
-  readonly onlySent: Map<string, number>;
+  /** What waits of callers whose share is bounded. Of content, also what is kept for a retry. */
+  readonly accounts: Accounts;
   book: Book;
   /** Sender of the last email, kept to share the string. Not in the journal. */
   sender: Sender | null;
@@ -92,7 +96,7 @@ export function emptyState(bounds: Bounds): State {
     urgent: new Set(),
     forCloud: new Set(),
     slots: new Map(),
-    onlySent: new Map(),
+    accounts: new Map(),
     keys: new Map(),
     sendKeys: new Map(),
     book: emptyBook(),
@@ -104,10 +108,7 @@ export function emptyState(bounds: Bounds): State {
     fileUsers: new Map(),
     contentUsers: new Map(),
     released: [],
-    weights: {
-      ...{ messages: 0, kept: 0, finished: 0, onlySent: 0, onlySentBytes: 0 },
-      ...{ keys: 0, sendKeys: 0, book: null },
-    },
+    weights: { messages: 0, kept: 0, finished: 0, keys: 0, sendKeys: 0, book: null },
     bounds,
   };
 }
@@ -256,7 +257,18 @@ export function restingStatus(state: State, id: string): 'queued' | 'deferred' {
 /** An event of an unknown or final message is no news. */
 function change(state: State, id: string, how: (message: Message) => void): void {
   const message = state.messages.get(id);
-  if (message && !isFinal(message.status)) how(message);
+  if (!message || isFinal(message.status)) return;
+  tally(state, message, -1);
+  how(message);
+  tally(state, message, 1);
+}
+
+/** A waiting message comes onto its accounts (1), or leaves them (-1) before its weight or status changes. */
+function tally({ accounts }: State, message: Message, sign: 1 | -1): void {
+  const names = accountsOf(message.extras);
+  if (names.length === 0 || isFinal(message.status)) return;
+  const memoryBytes = sign * messageWeight(message);
+  enterInto(accounts, names, { count: sign, bytes: sign * MESSAGE_RECORD_BYTES, memoryBytes });
 }
 
 function charge(
@@ -296,6 +308,7 @@ function retry(state: State, { id, at, reachMs }: { id: string; at: Stamp; reach
     message.reachMs = reachMs;
     message.status = 'queued';
     moveTo(state, message, message.place);
+    tally(state, message, 1);
   } else if (!isFinal(message.status)) {
     message.due = null;
   }
@@ -319,6 +332,7 @@ export function insert(state: State, message: Message, place: Place | null): voi
   state.messages.add(message);
   state.weights.messages += messageWeight(message);
   enter(state, message, place);
+  tally(state, message, 1);
   forgetSurplus(state);
 }
 
@@ -339,6 +353,7 @@ export function insertRow(state: State, row: MessageRow): void {
   state.weights.messages += messageWeight(message);
   message.place = null;
   enter(state, message, placeOf(row));
+  tally(state, message, 1);
 }
 
 /** Brings a list into this order. Ids that are not in it are ignored; what the order lacks comes last. */
@@ -363,7 +378,6 @@ function enter(state: State, message: Message, place: Place | null): void {
   const isDone = isFinal(message.status);
   if (message.extras?.urgent) state.urgent[isDone ? 'delete' : 'add'](message.id);
   if (message.type !== 1) state.forCloud[isDone ? 'delete' : 'add'](message.id);
-  if (message.extras?.onlySends) countOnlySent(state, message);
   const slot = slotOf(message, message.extras?.collapse);
   if (slot !== undefined) fill(state, slot, message.id, !isDone);
   if (message.status === 'deferred') state.deferred.add(message.id);
@@ -379,16 +393,6 @@ function fill({ slots }: State, slot: string, id: string, isWaiting: boolean): v
   ids[isWaiting ? 'add' : 'delete'](id);
   if (ids.size > 0) slots.set(slot, ids);
   else slots.delete(slot);
-}
-
-/** A message enters a list after each change of its weight. */
-function countOnlySent({ onlySent, weights }: State, message: Message): void {
-  weights.onlySent -= onlySent.get(message.id) ?? 0;
-  onlySent.delete(message.id);
-  if (isFinal(message.status)) return;
-  const weight = messageWeight(message);
-  onlySent.set(message.id, weight);
-  weights.onlySent += weight;
 }
 
 /** Forgets finished messages, the oldest first, until the state is within its bounds. */
@@ -430,7 +434,7 @@ function setPlace(state: State, message: Message, place: Place | null): void {
     for (const { id, size } of message.attachments) {
       const users = countUser(state.fileUsers, id, place ? 1 : -1);
       if (users === 0) state.released.push(id);
-      if (users === (place ? 1 : 0)) countOnlySentBytes(state, message, (place ? 1 : -1) * fileBytes(size));
+      if (users === (place ? 1 : 0)) tallyBytes(state, message, (place ? 1 : -1) * fileBytes(size));
     }
   if (message.place && !place) message.textBytes = message.place.length;
   message.place = place;
@@ -443,11 +447,11 @@ function countContent(state: State, message: Message, place: Place, sign: 1 | -1
     if (users !== (sign === 1 ? 1 : 0)) return;
   }
   countLive(state, place.segment, sign * place.length);
-  countOnlySentBytes(state, message, sign * place.length);
+  tallyBytes(state, message, sign * place.length);
 }
 
-function countOnlySentBytes({ weights }: State, { extras }: Message, bytes: number): void {
-  if (extras?.onlySends) weights.onlySentBytes += bytes;
+function tallyBytes({ accounts }: State, { extras }: Message, bytes: number): void {
+  if (extras) enterInto(accounts, accountsOf(extras), { ...NOTHING, bytes });
 }
 
 /** What a file takes on the disk: its blocks, and one for its inode and name. */

@@ -178,16 +178,16 @@ export class Store {
   /**
    * Begins an upload, and reserves room for one message and `expectedBytes` on the disk. If the size is unknown (0), or
    * content of failed messages must be dropped first, the reservation grows with the bytes that come. Throws queue-full,
-   * storage-full, storage-failed, stopping. Without an asker it is neither urgent nor of a caller who may only send.
+   * storage-full, storage-failed, stopping. Without an asker it is not urgent, and of nobody whose share is bounded.
    */
-  async upload(expectedBytes: number, { isUrgent, onlySends }: Asker = ANYBODY): Promise<Upload> {
+  async upload(expectedBytes: number, { isUrgent, onlySends, caller }: Asker = ANYBODY): Promise<Upload> {
     this.#assertWorking();
     await this.#quota.look();
     const asked = { count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT };
     const upload: SpoolUpload = new SpoolUpload({
       spool: this.#ledger.spool,
       // Content of failed messages is dropped only for bytes that have arrived, not for a Content-Length.
-      reserved: this.#reclaimer.reserve(asked, { isUrgent, onlySends }),
+      reserved: this.#reclaimer.reserve(asked, { isUrgent, onlySends, caller }),
       writeBytes: this.#writeBytesOf(expectedBytes),
       reclaimer: this.#reclaimer,
       onOver: () => this.#uploads.delete(upload),
@@ -286,6 +286,7 @@ export class Store {
       reserved = this.#reclaimer.reserve(asked, {
         isUrgent: drafts.every(({ urgent }) => urgent),
         onlySends: drafts.some(({ onlySends }) => onlySends),
+        caller: drafts[0]?.caller,
       });
       await this.#reclaimer.grow(reserved, asked.bytes);
       const dropped = this.#reclaimer.inTheWay;

@@ -45,10 +45,6 @@ export interface Weights {
   messages: number;
   kept: number;
   finished: number;
-  /** Waiting messages of callers who may only send. */
-  onlySent: number;
-  /** What their content takes on the disk, kept for a retry or not. */
-  onlySentBytes: number;
   /** Includes the keys in `sendKeys`. */
   keys: number;
   sendKeys: number;
@@ -88,6 +84,7 @@ export function messageWeight(message: Weighed): number {
   if (extras) bytes += EXTRAS_BYTES + textWeight(extras.messageId ?? '');
   if (extras?.collapse !== undefined)
     bytes += COLLAPSE_BYTES + 2 * textWeight(extras.collapse) + textWeight(destination);
+  if (extras?.caller !== undefined) bytes += textWeight(extras.caller);
   for (const file of attachments) bytes += fileWeight(file);
   if (more) bytes += 2 * textWeight(JSON.stringify(more));
   return bytes;
