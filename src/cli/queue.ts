@@ -72,7 +72,7 @@ fieldpost queue VERB [ID...] [--json]
   hold           stop delivery, even after a restart
   release        resume delivery
 
-STATUS is one of ${STATUSES.join(', ')}.
+STATUS: ${STATUSES.join(', ')}.
 Exit status: 0 done, 65 no such message, or its status does not allow this, 69
 no daemon answers.`,
   examples: [

@@ -41,6 +41,9 @@ t.test('each field makes a difference', async (t) => {
     { priority: 'high' },
     { expires_in_s: 1 },
     { expires_in_s: 2 },
+    { collapse_key: 'a' },
+    { collapse_key: 'b' },
+    { collapse_key: 'a', collapse_count: true },
   ].map((fields) => hash({ ...MAIL, ...fields }));
   t.equal(new Set(hashes).size, hashes.length);
 });

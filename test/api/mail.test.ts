@@ -62,6 +62,31 @@ test('the recipients of the query and of the headers, each once', async (t) => {
   t.same(to, ['b@x.org', 'john@example.com', 'ann@example.com']);
 });
 
+test('a collapse key in the headers', async (t) => {
+  await using api = await startApi();
+  const post = async (lines: string) => {
+    const { status, json } = await postMail(api, '?to=a@x.org', `${lines}${MAIL}`);
+    t.equal(status, 202);
+    return api.store.get(json[0].id) as Message;
+  };
+  const first = await post('X-Fieldpost-Collapse: pump-3\r\n');
+  t.equal(first.extras?.collapse, 'pump-3');
+  const [name = ''] = await api.files();
+  t.notMatch((await api.file(name))?.toString(), /collapse/i, 'it is taken out');
+  const second = await post('x-fieldpost-COLLAPSE:\r\n pump-3 \r\n');
+  t.match(api.store.get(first.id), { status: 'replaced', replacedBy: second.id });
+  t.equal((await api.files()).length, 1, 'the file of the older one goes');
+  const bad = ['a b', '', 'x'.repeat(65), 'é', 'a\r\nX-Fieldpost-Collapse: b'];
+  for (const value of bad) {
+    const { id, extras } = await post(`X-Fieldpost-Collapse: ${value}\r\n`);
+    t.equal(extras?.collapse, undefined, `ignored: ${value}`);
+    t.match(api.lines.join('\n'), new RegExp(`collapse key ignored id=${id}`));
+  }
+  for (const name of await api.files()) t.notMatch((await api.file(name))?.toString(), /collapse/i);
+  t.equal((await post('')).extras?.collapse, undefined);
+  t.equal(api.lines.filter((line) => line.includes('collapse key ignored')).length, bad.length);
+});
+
 test('who the sender is', async (t) => {
   await using api = await startApi({ mayBeFrom: (address: Address) => address.endsWith('@ours.org') });
   const fromOf = async (query: string) => {

@@ -77,6 +77,32 @@ test('a single message is taken like an array of one', async (t) => {
   t.equal(api.size, 1);
 });
 
+test('the newest message of a key replaces those that wait', async (t) => {
+  await using api = await startApi({ budget: { maxQueue: 3 } });
+  const mail = { ...EMAIL, collapse_key: 'pump-3', collapse_count: true };
+  const { json } = await api.post([mail, mail]);
+  t.match(json, [{ status: 'queued' }, { status: 'queued' }], 'each has an id');
+  const [first, second] = json.map(({ id }: { id: string }) => id);
+  t.match(await viewOf(api, first), { status: 'replaced', final: true, replacedBy: second });
+  const waiting = api.call('GET', `${MESSAGES}/${second}?wait=60`);
+  await settled();
+  for (let i = 0; i < 20; i++) t.equal((await api.post(mail)).status, 202, 'also in a small queue');
+  t.match((await waiting).json, { status: 'replaced', replacedBy: /^[0-9A-Z]{15}$/ }, 'a wait ends');
+  const listed = (await api.call('GET', `${MESSAGES}?status=replaced`)).json.messages;
+  t.equal(listed.length, 21);
+  const { json: left } = await api.call('GET', `${MESSAGES}?status=queued`);
+  t.equal(left.messages.length, 1);
+  t.match(api.store.get(left.messages[0].id)?.extras, { collapse: 'pump-3', counts: true, replaced: 21 });
+  isProblem(t, await api.call('DELETE', `${MESSAGES}/${second}`), 409, 'conflict');
+  isProblem(t, await api.call('POST', `${MESSAGES}/${second}/retry`), 409, 'conflict');
+  const again = await api.post(mail, { 'Idempotency-Key': 'a' });
+  const replay = await api.post(mail, { 'Idempotency-Key': 'a' });
+  t.same(replay.json, again.json);
+  t.equal((await viewOf(api, again.json[0].id)).status, 'queued', 'a repeated request replaces nothing');
+  const other = await api.post({ ...mail, collapse_key: 'x' }, { 'Idempotency-Key': 'a' });
+  isProblem(t, other, 422, 'invalid', 'the key belongs to the content');
+});
+
 test('all or nothing: one fault refuses the array and names every fault', async (t) => {
   await using api = await startApi({ settings: { maxBatch: 3 } });
   const answer = await api.post([EMAIL, { ...EMAIL, destination: 'x', subject: 'a\n' }, 7]);
@@ -228,6 +254,7 @@ test('the outcome of a message', async (t) => {
     priority: 'normal',
     status: 'queued',
     final: false,
+    replacedBy: null,
     acceptedAt: '2026-11-20T09:00:00.000Z',
     sentAt: null,
     attempts: 0,

@@ -227,6 +227,11 @@ const HEADS: readonly (readonly [isGood: boolean, fields: Json])[] = [
   [false, { destination: 'ann@example.com', expires_in_s: 0 }],
   [false, { destination: 'ann@example.com', expires_in_s: 2_592_001 }],
   [false, { destination: 'ann@example.com', expires_in_s: '60' }],
+  [true, { destination: 'ann@example.com', collapse_key: '!~', collapse_count: true }],
+  [true, { destination: 'ann@example.com', collapse_key: null, collapse_count: null }],
+  [false, { destination: 'ann@example.com', collapse_key: 'a b' }],
+  [false, { destination: 'ann@example.com', collapse_key: '' }],
+  [false, { destination: 'ann@example.com', collapse_key: 'a', collapse_count: 'true' }],
   [false, {}],
 ];
 

@@ -88,6 +88,25 @@ test('the shape at the top', async (t) => {
   t.match(large.message, /limit of 2 \(FIELDPOST_MAX_BATCH\)/);
 });
 
+test('the collapse key', async (t) => {
+  const parsed = (fields: object) => parseDrafts([email(fields)], LIMITS)[0];
+  const long = 'x'.repeat(64);
+  for (const key of ['a', '!~', 'pump-3/leak', long])
+    t.match(parsed({ collapse_key: key }), { collapse: key });
+  for (const key of ['', 'a b', `${long}x`, 'é', 'a\n', 7, {}, true])
+    t.same(pointersOf([email({ collapse_key: key })]), ['/0/collapse_key'], JSON.stringify(key));
+  t.match(parsed({ collapse_key: 'a', collapse_count: true }), { collapse: 'a', counts: true });
+  t.notHas(parsed({ collapse_key: 'a', collapse_count: false }), { counts: true });
+  t.same(pointersOf([email({ collapse_count: true })]), ['/0/collapse_count'], 'it needs a key');
+  t.same(pointersOf([email({ collapse_key: 'a', collapse_count: 1 })]), ['/0/collapse_count']);
+  t.same(pointersOf([email({ collapseKey: 'a' })]), ['/0/collapseKey'], 'another spelling');
+  t.notOk('collapse' in (parsed({ collapse_key: null, collapse_count: null }) ?? {}), 'null is absent');
+  const short = { ...push({}), collapse_key: 'a', collapse_count: true };
+  const [draft] = parseDrafts([short], { ...LIMITS, cloud: {} });
+  t.match(draft, { collapse: 'a', ignored: ['collapse_count'] }, 'nothing could show the count');
+  t.notOk(draft && 'counts' in draft);
+});
+
 test('faults of an email are at their fields', async (t) => {
   const cases: [string, unknown, string[]][] = [
     ['no type', { destination: 'a@b.c', subject: 'x' }, ['/0/type']],
