@@ -216,7 +216,7 @@ t.test('what is known counts in new windows', async (t) => {
 
 t.test('no window is ever exceeded, whatever happens', async (t) => {
   const random = seededRandom(seed);
-  for (let round = 0; round < 15; round++) {
+  for (let round = 0; round < 10; round++) {
     const relayRate = pick<readonly RateWindow[]>(random, [
       [{ limit: 1, windowMs: MINUTE_MS }],
       [{ limit: 7, windowMs: 10 * MINUTE_MS }],
@@ -283,11 +283,14 @@ t.test('no window is ever exceeded, whatever happens', async (t) => {
     }
     for (const [host, list] of got)
       for (const { limit, windowMs } of relayRate)
-        list.forEach(({ atMs, isUrgent }, at) => {
-          const before = list.slice(0, at).filter((one) => atMs - one.atMs < windowMs).length;
-          const most = isUrgent ? limit : limit - keptForUrgent(limit);
-          if (before + 1 > most)
-            t.fail(`${before + 1} of ${most} in ${windowMs} ms at ${host}, round ${round}`);
+        list.forEach(({ atMs }, at) => {
+          const within = list.slice(0, at + 1).filter((one) => atMs - one.atMs < windowMs);
+          const ordinary = within.filter((one) => !one.isUrgent).length;
+          const where = `in ${windowMs} ms at ${host}, round ${round}`;
+          if (within.length > limit) t.fail(`${within.length} of ${limit} ${where}`);
+          // An urgent one that is claimed later may be offered first.
+          if (ordinary > limit - keptForUrgent(limit))
+            t.fail(`${ordinary} ordinary ones of ${limit} ${where}`);
         });
     t.ok(got.size > 0);
     await settled();
