@@ -17,6 +17,8 @@ export const REFUSED_LINGER_MS = 2 * SECOND_MS;
 export const CONNECTIONS_MAX = 64;
 /** Requests that may wait for an event at the same time. Their connections come on top of CONNECTIONS_MAX. */
 export const POLLS_MAX = CONNECTIONS_MAX / 2;
+/** The same of streams, whose answers do not end by themselves. */
+export const STREAMS_MAX = 16;
 
 /** The kind of listener a client connected to; `send`: a unix socket on which clients may only send. */
 export type Door = 'tcp' | 'unix' | 'send';
@@ -167,31 +169,38 @@ function stalled({ req, bytes }: Receiving): FieldpostError {
 export class LongPolls {
   readonly #clock: Clock;
   readonly #freed: () => void;
+  readonly #max: number;
   readonly #ends = new Set<() => void>();
   #stopped = false;
 
-  /** `freed` is called when a connection leaves its place to others. */
-  constructor(clock: Clock, freed: () => void) {
+  /** `freed` is called when a connection leaves its place to others; at most `max` wait. */
+  constructor(clock: Clock, freed: () => void, max: number) {
     this.#clock = clock;
     this.#freed = freed;
+    this.#max = max;
+  }
+
+  /** True if no more may wait. */
+  get isFull(): boolean {
+    return this.#ends.size >= this.#max;
   }
 
   /**
-   * Resolves with true when `until` does. Its signal tells it to resolve early: after `ms`, when the client ends its side or
+   * Resolves with true when `until` does. Its signal tells it to resolve early: after `ms` (null: never), when the client ends its side or
    * sends its next request, and at the stop. Resolves with false, at once, if the request cannot wait.
    */
   async wait(
     connection: Connection,
-    ms: number,
+    ms: number | null,
     until: (signal: AbortSignal) => Promise<void>,
   ): Promise<boolean> {
     const { socket, closing, queue } = connection;
     // A paused socket (queue) would not tell that the client has left.
     const isLast = closing || queue.length > 0 || socket.readableEnded || socket.destroyed;
-    if (this.#stopped || isLast || this.#ends.size >= POLLS_MAX) return false;
+    if (this.#stopped || isLast || this.isFull) return false;
     const early = new AbortController();
     const end = () => early.abort();
-    const deadline = this.#clock.after(ms, end);
+    const deadline = ms === null ? null : this.#clock.after(ms, end);
     // A client that is killed and one that only ends its side (nc -N) look alike: the second one gets its answer now.
     for (const event of ['end', 'close']) socket.once(event, end);
     connection.endPoll = end;
@@ -205,7 +214,7 @@ export class LongPolls {
       this.#ends.delete(end);
       connection.endPoll = null;
       for (const event of ['end', 'close']) socket.off(event, end);
-      deadline.stop();
+      deadline?.stop();
       socket.setTimeout(timeout);
     }
     return true;

@@ -17,7 +17,9 @@ import {
   discard,
   LongPolls,
   linger,
+  POLLS_MAX,
   type Receiving,
+  STREAMS_MAX,
 } from './connection.js';
 import { rawProblem } from './problem.js';
 
@@ -99,6 +101,7 @@ export class Connections {
   readonly #places: Places;
   readonly memory: HttpMemory;
   readonly polls: LongPolls;
+  readonly streams: LongPolls;
   readonly #bodies: BodyWatch;
   readonly #all = new Map<Socket, Connection>();
   /** In the order of their arrival. */
@@ -112,7 +115,9 @@ export class Connections {
     this.#clock = clock;
     this.#places = places;
     this.memory = memory;
-    this.polls = new LongPolls(clock, () => this.#givePlaces());
+    const freed = () => this.#givePlaces();
+    this.polls = new LongPolls(clock, freed, POLLS_MAX);
+    this.streams = new LongPolls(clock, freed, STREAMS_MAX);
     this.#bodies = new BodyWatch(clock);
     this.#placeAlarm = new Alarm(clock, () => this.#refuseTooLong());
   }
@@ -250,6 +255,11 @@ export class Connections {
     }
   }
 
+  /** A stream has ended: its client gets a moment to read the rest. */
+  lingerAfterStream({ socket }: Connection): void {
+    if (socket.writableNeedDrain) linger(socket, this.#clock);
+  }
+
   /** Prepares an answer with `Connection: close`: the client may still be writing its request. */
   lingerAfterAnswer(connection: Connection, req: IncomingMessage): void {
     const { socket } = connection;
@@ -273,6 +283,7 @@ export class Connections {
   async stop(withinMs: number): Promise<void> {
     this.stopping = true;
     this.polls.stop();
+    this.streams.stop();
     this.#closeIdle((connection) => !connection.isNew);
     if (this.#all.size === 0) return;
     const patience = this.#clock.after(NEW_CONNECTION_MS, () => this.#closeIdle(() => true));

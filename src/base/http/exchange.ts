@@ -65,6 +65,23 @@ export class Exchange {
     return this.bodyDone && (await this.connections.polls.wait(this.connection, ms, until));
   }
 
+  /**
+   * Answers with a text that `write` writes bit by bit, until it resolves. False: this request cannot wait (see
+   * LongPolls.wait), and has no answer yet.
+   */
+  async stream(type: string, write: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
+    const { res, connection, connections } = this;
+    if (!this.bodyDone || this.req.method === 'HEAD') return false;
+    return await connections.streams.wait(connection, null, async (signal) => {
+      // The last: nginx must not collect the bits.
+      const head = { 'Content-Type': type, 'Cache-Control': 'no-store', 'X-Accel-Buffering': 'no' };
+      res.writeHead(200, { ...head, 'X-Content-Type-Options': 'nosniff' });
+      await write(signal);
+      res.end();
+      connections.lingerAfterStream(connection);
+    });
+  }
+
   json(status: number, value: unknown, headers?: Readonly<Record<string, string>>): void {
     this.send(status, 'application/json', JSON.stringify(value), headers);
   }

@@ -17,6 +17,7 @@ import type { AddressBook } from '../book/address-book.js';
 import type { ShownRow } from '../history/history.js';
 import type { Step } from '../history/rows.js';
 import type { DeviceConfig } from '../settings.js';
+import type { Events } from './events.js';
 
 /** The callers of a route: everybody, senders and operators, or operators alone. */
 export type Access = 'anybody' | 'senders' | 'operators';
@@ -86,6 +87,8 @@ export interface ApiContext extends MemoryListeners {
   readonly memoryBytes?: number | undefined;
   /** How many files the process may open for its clients; undefined means no limit. */
   readonly descriptors?: number | undefined;
+  /** Made for the first reader of events. */
+  events?: Events;
   /** Time limits for slow HTTP clients; tests use shorter ones. */
   readonly patience?: Patience;
 }

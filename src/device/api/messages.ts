@@ -116,7 +116,7 @@ export async function purge(exchange: Exchange, context: ApiContext): Promise<vo
 }
 
 /** A message as clients see it: envelope and progress, no content. */
-function viewOf(message: Message, { store, clock }: ApiContext) {
+export function viewOf(message: Message, { store, clock }: ApiContext) {
   const { id, type, destination, from, subject, extras, status, replacedBy } = message;
   const { accepted, sent, attempts, lastReply } = message;
   const files = extras?.isReadyMade ? [] : message.attachments;

@@ -38,6 +38,7 @@ export const ROUTES: readonly Route[] = [
   { method: 'POST', path: '/api/internal/relay/trial', handle: tryRelays, access: 'operators' },
   { method: 'GET', path: '/api/internal/state', handle: getState, access: 'operators' },
   { method: 'GET', path: '/api/internal/history', handle: getHistory, access: 'operators' },
+  { method: 'GET', path: '/api/internal/events', handle: getEvents, access: 'operators' },
   { method: 'GET', path: '/healthz', handle: getHealth, access: 'anybody' },
   { method: 'GET', path: '/metrics', handle: getMetrics, access: 'operators' },
   { method: 'GET', path: '/', handle: getStatusPage, access: 'anybody' },
@@ -45,6 +46,10 @@ export const ROUTES: readonly Route[] = [
 ];
 
 // Few devices are ever asked for these: they are loaded with the first call.
+
+async function getEvents(exchange: Exchange, context: ApiContext): Promise<void> {
+  await (await import('./events.js')).getEvents(exchange, context);
+}
 
 async function getMetrics(exchange: Exchange, context: ApiContext): Promise<void> {
   await (await import('./metrics.js')).getMetrics(exchange, context);

@@ -11,7 +11,7 @@ import { MESSAGES, ROUTES } from './routes.js';
 /** The local API. It does not listen yet. */
 export function createApi(context: ApiContext): Http {
   const guard = createGuard(context.settings);
-  return createHttp({
+  const http = createHttp({
     ...context,
     routes: ROUTES,
     guard: (exchange, route) => guard(exchange, route?.access ?? 'operators'),
@@ -20,6 +20,13 @@ export function createApi(context: ApiContext): Http {
       if (req.method === 'POST' && path === MESSAGES) context.refused.count(code);
     },
   });
+  return {
+    makeServer: http.makeServer,
+    async stop(withinMs) {
+      await http.stop(withinMs);
+      context.events?.end();
+    },
+  };
 }
 
 /** A function that checks the caller. It throws malformed-request, not-local, unauthorized, forbidden. */

@@ -19,15 +19,20 @@ const NEVER_SYNCED = {
 
 /** `GET /api/internal/state` */
 export async function getState(exchange: Exchange, context: ApiContext): Promise<void> {
+  await context.store.look();
+  exchange.json(200, stateOf(context));
+}
+
+/** The state as clients see it. */
+export function stateOf(context: ApiContext): object {
   const { store, clock, version } = context;
-  await store.look();
   const uptimeMs = clock.bootMs() - context.startedBootMs;
   const nowMs = clock.wallMs();
   const startedMs = nowMs - uptimeMs;
   const relay = context.relayState();
   const { lastSent } = store;
   const { synced, lastSyncMs, reason } = context.syncState() ?? NEVER_SYNCED;
-  exchange.json(200, {
+  return {
     device: { hostname: context.hostname(), id: context.settings.cloud?.deviceId ?? null },
     link: linkView(context.linkState(), startedMs),
     relay: {
@@ -51,7 +56,7 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
     settings: settingsView(context.settingsFault(), startedMs),
     version,
     uptimeMs,
-  });
+  };
 }
 
 /**

@@ -19,6 +19,7 @@ import type { Disk } from '../../base/system/disk.js';
 import type { Lock, TakeLock } from '../../base/system/lock.js';
 import type { Log } from '../../base/system/log.js';
 import { isFinal } from '../../base/views.js';
+import { isBookEvent } from '../book/book.js';
 import type { Message, Verdict } from '../message/message.js';
 import { Checkpoints } from './checkpoints.js';
 import { Contents } from './contents.js';
@@ -48,6 +49,9 @@ export interface LedgerOptions extends BoundsOptions, Partial<Pick<SnapshotOptio
   readonly budget: { readonly maxSpoolBytes: number };
 }
 
+/** Is given a message whose status may have changed, or `book` after a change of the address book. */
+export type Watcher = (changed: Message | 'book') => void;
+
 /** An outcome carries the count of reachable time once it has grown by this. A crash loses at most as much. */
 const REACH_STEP_MS = MINUTE_MS;
 
@@ -62,6 +66,8 @@ export class Ledger {
   readonly contents: Contents;
   readonly reachability: Reachability;
   readonly outcomes: OutcomeWatch;
+  /** Told of each change, once it is applied. */
+  watcher: Watcher | null = null;
   readonly #options: LedgerOptions;
   readonly #lock: Lock;
   readonly #parts: Parts;
@@ -104,8 +110,11 @@ export class Ledger {
     this.#journal = new Journal({
       ...{ segments, clock, storeId: state.storeId, ...replayed },
       apply: ({ events }, contentsAt) => {
+        // A message that becomes final may be forgotten at once.
+        const before = this.watcher && events.map((event) => messageIn(event, state));
         apply(state, events, contentsAt);
         this.outcomes.noticed(events);
+        if (before) this.#tell(events, before);
       },
       onProven: () => {
         syncedFile.note(this.#journal.position);
@@ -125,6 +134,14 @@ export class Ledger {
     };
     const work = { state, journal: this.#journal, write, replayedBytes: replayed.bytes };
     this.#checkpoints = new Checkpoints({ ...options, ...parts, ...work });
+  }
+
+  #tell(events: readonly StoreEvent[], before: readonly (Message | undefined)[]): void {
+    events.forEach((event, at) => {
+      const made = event.e === 'accepted' ? event.messages.map(({ id }) => this.state.messages.read(id)) : [];
+      for (const message of [before[at], ...made]) if (message) this.watcher?.(message);
+      if (isBookEvent(event)) this.watcher?.('book');
+    });
   }
 
   /** Makes durable what the start has found, and removes files that no message needs. */
@@ -378,6 +395,11 @@ async function openParts(options: LedgerOptions): Promise<Parts> {
   // The spool finds files that no message needs by itself.
   state.released.length = 0;
   return { segments, spool, contents, quarantine, syncedFile, damaged, snapshots, low, replayed, diskBytes };
+}
+
+/** The one message that an event is about. */
+function messageIn(event: StoreEvent, { messages }: State): Message | undefined {
+  return 'id' in event && typeof event.id === 'string' ? messages.get(event.id) : undefined;
 }
 
 /** The calls that wait until a message is final. It costs an outcome nothing if nobody waits. */

@@ -223,6 +223,12 @@ export class MessageTable implements Iterable<Message> {
     return message;
   }
 
+  /** As `get`, only to read: a row stays a row. */
+  read(id: string): Message | undefined {
+    const entry = this.#entries[this.#indexOf(id)];
+    return entry ? this.#messageOf(entry) : undefined;
+  }
+
   /** As `get`, without making the message. */
   known(id: string): Known | undefined {
     const entry = this.#entries[this.#indexOf(id)];

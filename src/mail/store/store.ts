@@ -30,7 +30,7 @@ import { decodeContent, encodeContent } from './document.js';
 import type { StoreEvent } from './event.js';
 import { idMaker, uuidOf } from './ids.js';
 import { findKey, forgetKey, isFullKey, type KeyEntry } from './keys.js';
-import { Ledger, type LedgerOptions } from './ledger.js';
+import { Ledger, type LedgerOptions, type Watcher } from './ledger.js';
 import type { Known } from './message-table.js';
 import { ANYBODY, type Asker, type BudgetLimits, PLAIN_WEIGHT, Quota, type Reservation } from './quota.js';
 import type { Reachability } from './reachability.js';
@@ -330,6 +330,11 @@ export class Store {
     return this.#ledger.outcomes.whenFinal(id, signal);
   }
 
+  /** Tells `watcher` of each change from now on; null ends that. */
+  watch(watcher: Watcher | null): void {
+    this.#ledger.watcher = watcher;
+  }
+
   /**
    * At most `limit` messages, newest first, of one status if given, accepted before the message `after`. Ids sort by
    * acceptance, so a page is right even if the message `after` was forgotten.
@@ -509,13 +514,16 @@ export class Store {
     if (end) return null;
     message.status = 'sending';
     this.#sending.add(id);
+    this.#ledger.watcher?.(message);
     return message;
   }
 
   /** Ends a claim without an outcome: the message is as before. */
   giveBack(id: string): void {
-    this.#claimed(id).status = restingStatus(this.#state, id);
+    const message = this.#claimed(id);
+    message.status = restingStatus(this.#state, id);
     this.#sending.delete(id);
+    this.#ledger.watcher?.(message);
   }
 
   /**
