@@ -40,6 +40,8 @@ interface CallContent {
   readonly headers?: Readonly<Record<string, string>>;
   /** How long the daemon may take for the answer, or for the next part of the body. */
   readonly answerMs?: number;
+  /** Gets each chunk of a successful answer, however long it is; the answer has no body then. */
+  readonly onChunk?: ((chunk: Buffer) => void) | undefined;
 }
 
 /** Makes one call to the daemon. Throws CallError for anything but a success. */
@@ -191,8 +193,8 @@ async function call(
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     ...content.headers,
   };
-  const { answerMs = ANSWER_MS } = content;
-  const raw = await exchange(listener, context, { method, path, headers, answerMs }, body);
+  const { answerMs = ANSWER_MS, onChunk } = content;
+  const raw = await exchange(listener, context, { method, path, headers, answerMs, onChunk }, body);
   return understand(raw, listener, token !== null);
 }
 
@@ -208,7 +210,16 @@ type RawAnswer = Answer & { readonly body: Buffer };
 function exchange(
   listener: ListenConfig,
   context: CommandContext,
-  { answerMs, ...head }: { method: string; path: string; headers: Record<string, string>; answerMs: number },
+  {
+    answerMs,
+    onChunk,
+    ...head
+  }: Pick<CallContent, 'onChunk'> & {
+    method: string;
+    path: string;
+    headers: Record<string, string>;
+    answerMs: number;
+  },
   body: Body | null,
 ): Promise<RawAnswer> {
   const where = listener.kind === 'unix' ? { socketPath: listener.path } : addressOf(listener);
@@ -237,7 +248,12 @@ function exchange(
       isAnswered = true;
       const octets = new Octets();
       answer.on('error', fail);
+      const isStream = onChunk !== undefined && answer.statusCode === 200;
       answer.on('data', (chunk: Buffer) => {
+        if (isStream) {
+          extend();
+          return onChunk(chunk);
+        }
         octets.push(chunk);
         if (octets.length > ANSWER_BYTES_MAX) fail(foreign(listener));
       });

@@ -18,6 +18,7 @@ const COMMANDS: Program<CommandContext>['commands'] = {
   send: async () => (await import('./send.js')).send,
   status: async () => (await import('./status.js')).status,
   queue: async () => (await import('./queue.js')).queue,
+  events: async () => (await import('./events.js')).events,
   history: async () => (await import('./history.js')).history,
   check: async () => (await import('./check.js')).checkOf('fieldpost', 'daemon'),
   report: async () => (await import('./report.js')).report,

@@ -8,7 +8,7 @@ import { type DaemonState, headline } from '../base/state-lines.js';
 import { bytesInWords, counted, cut, span, visible } from '../base/text.js';
 import { isRelayDown, STATUSES } from '../base/views.js';
 import { type Call, CallError, connect } from './client.js';
-import { type Command, CommandError, textOption } from './command.js';
+import { type Command, type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
 import { columns, json, moment, typeName, utc } from './words.js';
 
@@ -62,12 +62,15 @@ export const queue: Command = {
   summary: 'show the queue; retry, cancel, hold messages',
   help: `fieldpost queue [list] [--status STATUS] [--json]
 fieldpost queue VERB [ID...] [--json]
+fieldpost queue retry|cancel --status failed [--json]
 
   list           waiting messages, oldest first; or those with STATUS. A ! marks
                  one of high priority. Below it the last reply of the relay.
   show ID...     all that is known of a message
-  retry ID...    try again now; a failed message is queued again
-  cancel ID...   do not send the message; if it has failed, delete its content
+  retry ID...    try again now; a failed message is queued again; with --status
+                 failed all failed ones
+  cancel ID...   do not send the message; if it has failed, delete its content;
+                 with --status failed that of all failed ones
   flush          try all messages now
   hold           stop delivery, even after a restart
   release        resume delivery
@@ -88,8 +91,16 @@ no daemon answers.`,
   async run(input, context) {
     const [verb = 'list', ...words] = input.words;
     const action = findAction(ACTIONS, verb, 'queue');
-    if (action !== list && textOption(input, 'status') !== null)
-      throw new CommandError(EXIT.usage, 'only queue list accepts --status');
+    const status = textOption(input, 'status');
+    if (status !== null && action !== list) {
+      if (status !== 'failed' || (verb !== 'retry' && verb !== 'cancel'))
+        throw new CommandError(
+          EXIT.usage,
+          'queue list takes --status; queue retry and cancel --status failed',
+        );
+      await allFailed(verb, words, input, context);
+      return EXIT.ok;
+    }
     await action(words, input, connect(context), context);
     return EXIT.ok;
   },
@@ -177,6 +188,26 @@ function factOf(key: string, value: unknown): string {
     return files.join(', ') || 'none';
   }
   return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** `queue retry --status failed` and `queue cancel --status failed`. */
+async function allFailed(
+  verb: 'retry' | 'cancel',
+  words: readonly string[],
+  { options }: CommandInput,
+  context: CommandContext,
+): Promise<void> {
+  noMore(words);
+  const isRetry = verb === 'retry';
+  const [method, path] = isRetry
+    ? ['POST', '/api/internal/queue/retry']
+    : ['DELETE', '/api/internal/messages'];
+  const { body } = await connect(context)(method, `${path}?status=failed`);
+  const { count = 0 } = (body ?? {}) as { count?: number };
+  const done = isRetry
+    ? `${counted(count, 'failed message')} queued again.`
+    : 'The content of all failed messages is deleted.';
+  context.stdout.write(options.json === true ? json({ done: verb, ...(isRetry && { count }) }) : `${done}\n`);
 }
 
 function each(method: string, path: (id: string) => string, done: string): Action {

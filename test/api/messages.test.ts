@@ -6,6 +6,7 @@ import { DAY_MS, LIST_LIMIT_MAX, MIB } from '../../src/base/limits.js';
 import { LIST_LIMIT_DEFAULT } from '../../src/device/api/messages.js';
 import type { Address } from '../../src/mail/message/address.js';
 import type { Attachment } from '../../src/mail/message/message.js';
+import { BATCH_MESSAGES } from '../../src/mail/store/failed.js';
 import { SPACE_FRESH_MS } from '../../src/mail/store/free-space.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { type Answer, EMAIL, isProblem, MESSAGES, startApi, type TestApi } from '../support/api.js';
@@ -335,6 +336,56 @@ test('hold, release, flush', async (t) => {
     await api.mendDisk();
   }
   t.equal(api.wakes, 2);
+});
+
+test('all failed messages are retried, or lose their content, at once', async (t) => {
+  await using api = await startApi();
+  const ids = await postSome(api, 7);
+  for (const id of ids.slice(0, 5)) await settle(api, id, { kind: 'failed', reply: '550 no' });
+  const [gone = '', ...kept] = ids.slice(0, 5);
+  await api.call('DELETE', `${MESSAGES}/${gone}`);
+  for (const query of ['', '?status=', '?status=sent', '?status=failed&status=sent', '?status=Failed'])
+    for (const [method, path] of [
+      ['POST', '/api/internal/queue/retry'],
+      ['DELETE', MESSAGES],
+    ] as const) {
+      const refused = await api.call(method, `${path}${query}`);
+      isProblem(t, refused, 422, 'invalid', `${method} ${query}`);
+      t.match(refused.json.errors, [{ pointer: 'status' }]);
+    }
+  t.equal(api.store.counts().failed, 5, 'a wrong query changes nothing');
+  const retried = await api.call('POST', '/api/internal/queue/retry?status=failed');
+  t.match([retried.status, retried.json], [202, { count: 4 }], 'the one without content is not counted');
+  t.match([api.nudges > 0, api.wakes], [true, 1]);
+  for (const id of kept) t.equal((await viewOf(api, id)).status, 'queued');
+  t.equal((await viewOf(api, gone)).status, 'failed');
+  t.same((await api.call('POST', '/api/internal/queue/retry?status=failed')).json, { count: 0 });
+  for (const id of kept) await settle(api, id, { kind: 'failed', reply: '550 no' });
+  t.equal((await api.call('DELETE', `${MESSAGES}?status=failed`)).status, 204);
+  for (const id of kept) {
+    t.equal((await viewOf(api, id)).status, 'failed', 'they stay failed');
+    t.equal((await api.call('POST', `${MESSAGES}/${id}/retry`)).status, 409);
+  }
+  t.equal(api.store.counts().queued, 2, 'others stay as they are');
+  const told = api.lines.filter((line) => /status=failed/.test(line));
+  t.match(told, [/retried.*count=4/, /retried.*count=0/, /cancelled.*count=4/]);
+  t.equal(told.length, 3);
+});
+
+test('many failed messages are retried in records of 100, and what a full disk leaves can be retried', async (t) => {
+  await using api = await startApi();
+  const ids: string[] = [];
+  while (ids.length < 3 * BATCH_MESSAGES) ids.push(...(await postSome(api, 100)));
+  for (const id of ids) await settle(api, id, { kind: 'failed', reply: '550 no' });
+  let syncs = 0;
+  api.disk.onOperation = (_, { kind }) => (kind === 'sync' && ++syncs > 1 ? 'error:EIO' : 'ok');
+  isProblem(t, await api.call('POST', '/api/internal/queue/retry?status=failed'), 503, 'storage-failed');
+  t.equal(api.wakes, 1, 'the first ones are due');
+  await api.mendDisk();
+  const { failed } = api.store.counts();
+  t.ok(failed > 0 && failed % BATCH_MESSAGES === 0, `${failed} have failed still`);
+  t.same((await api.call('POST', '/api/internal/queue/retry?status=failed')).json, { count: failed });
+  t.equal(api.store.counts().failed, 0);
 });
 
 test('purge', async (t) => {

@@ -77,6 +77,37 @@ export async function retry(exchange: Exchange, context: ApiContext): Promise<vo
   exchange.json(202, view);
 }
 
+/** `POST /api/internal/queue/retry?status=failed` */
+export async function retryAll(exchange: Exchange, context: ApiContext): Promise<void> {
+  checkFailed(exchange);
+  const by = await callerOf(exchange, context);
+  try {
+    const { count, lifeMs } = await context.store.retryFailed();
+    context.log.info('retried', { status: 'failed', count, by });
+    context.nudge(lifeMs);
+    exchange.json(202, { count });
+  } finally {
+    // Some may be queued even if the disk has refused the rest.
+    context.wake();
+  }
+}
+
+/** `DELETE /api/internal/messages?status=failed` */
+export async function cancelAll(exchange: Exchange, context: ApiContext): Promise<void> {
+  checkFailed(exchange);
+  const by = await callerOf(exchange, context);
+  const count = await context.store.dropFailed();
+  context.log.info('cancelled', { status: 'failed', count, by });
+  exchange.nothing();
+}
+
+/** Throws invalid unless the query asks for the failed messages: nobody means all by leaving it out. */
+function checkFailed({ query }: Exchange): void {
+  checkPercent(query);
+  if (new URLSearchParams(query).getAll('status').join() === 'failed') return;
+  throw invalidQuery([{ pointer: 'status', detail: 'must be failed: only these are changed together' }]);
+}
+
 /** A call that changes the whole queue; `by` is the caller. It answers with the queue's counts. */
 function onQueue(work: (context: ApiContext, by: string) => Promise<void>) {
   return async (exchange: Exchange, context: ApiContext): Promise<void> => {

@@ -23,9 +23,11 @@ const { DESTINATIONS } = destinations;
 export const ROUTES: readonly Route[] = [
   { method: 'POST', path: MESSAGES, handle: post, access: 'senders' },
   { method: 'GET', path: MESSAGES, handle: messages.list, access: 'operators' },
+  { method: 'DELETE', path: MESSAGES, handle: messages.cancelAll, access: 'operators' },
   { method: 'GET', path: `${MESSAGES}/{id}`, handle: messages.get, access: 'senders' },
   { method: 'DELETE', path: `${MESSAGES}/{id}`, handle: messages.cancel, access: 'operators' },
   { method: 'POST', path: `${MESSAGES}/{id}/retry`, handle: messages.retry, access: 'operators' },
+  { method: 'POST', path: `${QUEUE}/retry`, handle: messages.retryAll, access: 'operators' },
   { method: 'POST', path: `${QUEUE}/flush`, handle: messages.flush, access: 'operators' },
   { method: 'POST', path: `${QUEUE}/hold`, handle: messages.hold, access: 'operators' },
   { method: 'POST', path: `${QUEUE}/release`, handle: messages.release, access: 'operators' },

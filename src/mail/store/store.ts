@@ -28,6 +28,7 @@ import { amountsOf, messagesOf as messagesOfDraft, stampedContent } from './acce
 import { Collapse } from './collapse.js';
 import { decodeContent, encodeContent } from './document.js';
 import type { StoreEvent } from './event.js';
+import { dropFailed, retryFailed } from './failed.js';
 import { idMaker, uuidOf } from './ids.js';
 import { findKey, forgetKey, isFullKey, type KeyEntry } from './keys.js';
 import { Ledger, type LedgerOptions, type Watcher } from './ledger.js';
@@ -384,6 +385,10 @@ export class Store {
     // Its content may have been dropped meanwhile.
     if (message.status === 'failed' && message.place === null) throw alreadyFinal(message);
   }
+
+  /** See failed.ts. */
+  readonly retryFailed = () => retryFailed(this.#ledger, this.#leaving);
+  readonly dropFailed = () => dropFailed(this.#ledger, () => this.hasReserve);
 
   /** Makes everything due now. */
   async flush(): Promise<void> {
