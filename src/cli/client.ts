@@ -205,21 +205,19 @@ function bodyOf({ json, body }: CallContent): Body | null {
   return { type: 'application/json', length: chunks.length, chunks };
 }
 
+interface Head extends Pick<CallContent, 'onChunk'> {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Record<string, string>;
+  readonly answerMs: number;
+}
+
 type RawAnswer = Answer & { readonly body: Buffer };
 
 function exchange(
   listener: ListenConfig,
   context: CommandContext,
-  {
-    answerMs,
-    onChunk,
-    ...head
-  }: Pick<CallContent, 'onChunk'> & {
-    method: string;
-    path: string;
-    headers: Record<string, string>;
-    answerMs: number;
-  },
+  { answerMs, onChunk, ...head }: Head,
   body: Body | null,
 ): Promise<RawAnswer> {
   const where = listener.kind === 'unix' ? { socketPath: listener.path } : addressOf(listener);
@@ -248,9 +246,8 @@ function exchange(
       isAnswered = true;
       const octets = new Octets();
       answer.on('error', fail);
-      const isStream = onChunk !== undefined && answer.statusCode === 200;
       answer.on('data', (chunk: Buffer) => {
-        if (isStream) {
+        if (onChunk && answer.statusCode === 200) {
           extend();
           return onChunk(chunk);
         }

@@ -17,10 +17,19 @@ import type { AddressBook } from '../book/address-book.js';
 import type { ShownRow } from '../history/history.js';
 import type { Step } from '../history/rows.js';
 import type { DeviceConfig } from '../settings.js';
-import type { Events } from './events.js';
 
 /** The callers of a route: everybody, senders and operators, or operators alone. */
 export type Access = 'anybody' | 'senders' | 'operators';
+
+/** The clients that read events. */
+interface EventReaders {
+  /** The id of the last event. */
+  readonly latest: number;
+  /** Writes to the client until the signal aborts, or it falls behind. `after`: the id of the last event that it has. */
+  read(exchange: Exchange, after: number, signal: AbortSignal): Promise<void>;
+  /** Ends the work for good. */
+  end(): void;
+}
 
 /** What the root hands over. The handlers share it. */
 export interface ApiContext extends MemoryListeners {
@@ -88,7 +97,7 @@ export interface ApiContext extends MemoryListeners {
   /** How many files the process may open for its clients; undefined means no limit. */
   readonly descriptors?: number | undefined;
   /** Made for the first reader of events. */
-  events?: Events;
+  events?: EventReaders;
   /** Time limits for slow HTTP clients; tests use shorter ones. */
   readonly patience?: Patience;
 }

@@ -56,14 +56,13 @@ interface Reader {
   readonly end: () => void;
 }
 
-/** The events of a daemon, and who reads them. */
+/** The events of a daemon, and who reads them; see EventReaders. */
 export class Events {
   readonly #context: ApiContext;
   readonly #readers = new Set<Reader>();
   /** The events up to `latest`. */
   readonly #ring: string[] = [];
   #ringChars = 0;
-  /** The id of the last event. */
   latest: number;
   readonly #alarm: Alarm;
   #isOn = false;
@@ -80,7 +79,6 @@ export class Events {
     this.#alarm = new Alarm(clock, () => void this.#tick());
   }
 
-  /** Writes to the client until the signal aborts, or it falls behind. `after`: the id of the last event that it has. */
   async read(exchange: Exchange, after: number, signal: AbortSignal): Promise<void> {
     const { store, log, clock } = this.#context;
     let over: () => void = () => undefined;
@@ -111,7 +109,6 @@ export class Events {
     exchange.res.write(': closed, because this reader is too many events behind\n\n');
   }
 
-  /** Ends the work for good. */
   end(): void {
     this.#alarm.end();
     this.#rest();
