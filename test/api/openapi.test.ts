@@ -62,7 +62,7 @@ test('the answers are those that the document describes', async (t) => {
   ) => {
     const target = path.replace('{id}', id) + query;
     const answer = await api.call(method, target, { headers: { ...token, ...headers }, body });
-    seen.add(`${method} ${path} ${answer.status}`);
+    seen.add(`${method === 'HEAD' ? 'GET' : method} ${path} ${answer.status}`);
     t.same(faultsOf(exchangedBy(method, target, headers, body, answer)), [], `${method} ${target}`);
     return answer;
   };
@@ -119,6 +119,7 @@ test('the answers are those that the document describes', async (t) => {
   for (const path of ['/api/internal/state', '/healthz', '/metrics', '/openapi.json', '/', MESSAGES])
     await call('GET', path);
   for (const query of ['', '?step=1h', '?step=1d']) await call('GET', '/api/internal/history', { query });
+  await call('HEAD', '/api/internal/events');
   await call('GET', MESSAGES, { query: '?limit=1&status=queued' });
   await call('GET', MESSAGES, { query: '?limit=0' });
   await call('GET', MESSAGES, { query: '?after=%' });
@@ -160,15 +161,24 @@ test('the answers are those that the document describes', async (t) => {
   await api.fillDisk();
   await edit('POST', list, '', { ...john, destination: 'z@example.com' });
   await edit('PUT', one, '1', { ...john, name: 'z' });
-  const [retried = '', cancelled = ''] = [...api.store.queued()].map(({ id }) => id);
+  const [retried = '', cancelled = '', failed = ''] = [...api.store.queued()].map(({ id }) => id);
   api.store.claim(retried);
   await api.store.settle(retried, { kind: 'deferred', reply: '450', delayMs: 90_000 });
+  await api.emptyDisk();
+  api.store.claim(failed);
+  await api.store.settle(failed, { kind: 'failed', reply: '550' });
+  const allFailed = async (query: string) => {
+    await call('POST', '/api/internal/queue/retry', { query });
+    await call('DELETE', MESSAGES, { query });
+  };
+  await allFailed('');
   for (const what of ['hold', 'release']) {
     // A thin volume: behind it nothing is free, not even for what lies in the journal already.
     api.disk.capacityBytes = 0;
     await api.book.remove(1).catch(() => undefined);
     await call('POST', `/api/internal/queue/${what}`);
     await call('DELETE', one, { id: '1' });
+    await allFailed('?status=failed');
     await call('DELETE', `${MESSAGES}/{id}`, { id: cancelled });
     await call('POST', `${MESSAGES}/{id}/retry`, { id: retried });
     for (const other of ['flush', 'purge']) await call('POST', `/api/internal/queue/${other}`);
@@ -176,6 +186,7 @@ test('the answers are those that the document describes', async (t) => {
     await api.mendDisk();
     if (what === 'hold') await api.store.hold();
   }
+  await allFailed('?status=failed');
   api.breakDisk();
   await call('POST', '/api/internal/queue/hold');
   for (const path of ['/api/internal/state', '/healthz', '/metrics', '/']) await call('GET', path);
@@ -195,10 +206,10 @@ test('programs made from the document have names, kinds and a server', async (t)
   const names = operationsOf(document).map(({ operation }) => operation.operationId);
   // Programs use them: a change breaks those.
   t.same(names, [
-    ...['postMessages', 'listMessages', 'getMessage', 'cancelMessage', 'retryMessage'],
-    ...['flushQueue', 'holdQueue', 'releaseQueue', 'purgeQueue', 'tryRelays'],
+    ...['postMessages', 'listMessages', 'dropFailed', 'getMessage', 'cancelMessage', 'retryMessage'],
+    ...['retryFailed', 'flushQueue', 'holdQueue', 'releaseQueue', 'purgeQueue', 'tryRelays'],
     ...['listDestinations', 'addDestination', 'getDestination', 'replaceDestination', 'removeDestination'],
-    ...['getHistory', 'getState', 'getHealth', 'getMetrics', 'getStatusPage', 'getDescription'],
+    ...['getHistory', 'getState', 'getHealth', 'getEvents', 'getMetrics', 'getStatusPage', 'getDescription'],
   ]);
   const { oneOf, discriminator } = components.schemas.Draft;
   t.same(
