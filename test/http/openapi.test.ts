@@ -29,6 +29,8 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'postMessages Idempotency-Key pattern': `^[!-~]{1,${limits.IDEMPOTENCY_KEY_CHARS_MAX}}$`,
     // The recipients, and `headers`.
     'postMessages to maxItems': limits.MAIL_RECIPIENTS_MAX + 1,
+    'dropFailed status enum': ['failed'],
+    'retryFailed status enum': ['failed'],
     'postMessages priority enum': ['normal', 'high'],
     'postMessages priority default': 'normal',
     'postMessages repair enum': ['yes', 'no'],
