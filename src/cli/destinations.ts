@@ -7,8 +7,17 @@ import { counted, visible } from '../base/text.js';
 import type { Destination } from '../mail/book/destination.js';
 import { connect } from './client.js';
 import { type Command, type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
-import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
-import { columns, json, TYPE_NAMES, typeName, typeNumber } from './words.js';
+import {
+  type Action,
+  CHOICE_OPTIONS,
+  choiceIn,
+  findAction,
+  forEachId,
+  idsIn,
+  noMore,
+  typeOf,
+} from './verbs.js';
+import { columns, json, TYPE_NAMES, typeName, widthOf } from './words.js';
 
 /** An entry of the cloud's document that the device does not understand. */
 interface ShownHidden {
@@ -27,14 +36,16 @@ export const destinations: Command = {
   name: 'destinations',
   group: 'Looking closer',
   summary: 'show and edit who is told when this device goes offline',
-  help: `fieldpost destinations [list] [--hidden] [--json]
+  help: `fieldpost destinations [list] [--to DESTINATION] [--type TYPE] [--limit N]
+                       [--hidden] [--json]
 fieldpost destinations add --type TYPE --to DESTINATION --lang LANG --name NAME
                        [--json]
 fieldpost destinations update ID [--type TYPE] [--to DESTINATION] [--lang LANG]
                        [--name NAME] [--json]
 fieldpost destinations remove ID... [--json]
 
-  list       who is told, and in which language. --hidden: the entries of the
+  list       who is told, and in which language, newest first. --to, --type:
+             only these. --limit: the newest N. --hidden: the entries of the
              cloud that this version does not understand; remove accepts their
              ids, too.
   update     changes the given fields, and keeps the others
@@ -54,6 +65,7 @@ the disk cannot store it.`,
   options: {
     json: { type: 'boolean' },
     hidden: { type: 'boolean' },
+    limit: { type: 'string' },
     ...Object.fromEntries(FIELD_OPTIONS.map((name) => [name, { type: 'string' }])),
   },
   verbs: Object.keys(ACTIONS),
@@ -62,10 +74,14 @@ the disk cannot store it.`,
   async run(input, context) {
     const [verb = 'list', ...words] = input.words;
     const action = findAction(ACTIONS, verb, 'destinations');
-    const given = FIELD_OPTIONS.find((name) => textOption(input, name) !== null);
-    if (given !== undefined && action !== add && action !== update) {
-      throw new CommandError(EXIT.usage, `only destinations add and update accept --${given}`);
-    }
+    const isWanted = (name: string) =>
+      action === list
+        ? CHOICE_OPTIONS.includes(name)
+        : name !== 'limit' && (action === add || action === update);
+    const given = [...FIELD_OPTIONS, 'limit'].find(
+      (name) => textOption(input, name) !== null && !isWanted(name),
+    );
+    if (given !== undefined) throw new CommandError(EXIT.usage, `destinations ${verb} accepts no --${given}`);
     if (input.options.hidden === true && action !== list) {
       throw new CommandError(EXIT.usage, 'only destinations list accepts --hidden');
     }
@@ -77,14 +93,20 @@ the disk cannot store it.`,
 async function list(...[words, input, call, { stdout }]: Parameters<Action>): Promise<void> {
   noMore(words);
   const isHidden = input.options.hidden === true;
+  const { limit, isPart, has } = choiceIn(input);
+  if (isHidden && isPart) throw new CommandError(EXIT.usage, '--hidden takes no --to and no --type');
   const { body } = await call('GET', isHidden ? `${PATH}?hidden=true` : PATH);
-  if (input.options.json === true) return stdout.write(json(body));
-  const { length } = body as readonly unknown[];
-  if (length === 0)
-    return stdout.write(`${isHidden ? 'Nothing is hidden' : 'The address book is empty: nobody is told'}.\n`);
-  const rows = isHidden ? hiddenRows(body as ShownHidden[]) : destinationRows(body as Destination[]);
-  const total = isHidden ? `${length} hidden` : counted(length, 'destination');
-  stdout.write(`${[...columns(rows), '', `${total}.`].join('\n')}\n`);
+  const all = body as readonly (Destination & ShownHidden)[];
+  const found = (isHidden ? all : all.filter(has).reverse()).slice(0, limit);
+  if (input.options.json === true) return stdout.write(json(found));
+  if (found.length === 0) {
+    const none = isPart ? 'No such destination is found' : 'The address book is empty: nobody is told';
+    return stdout.write(`${isHidden ? 'Nothing is hidden' : none}.\n`);
+  }
+  const rows = isHidden ? hiddenRows(found) : destinationRows(found);
+  const elastic = isHidden ? [1, 2] : [3, 4];
+  const total = isHidden ? `${found.length} hidden` : counted(found.length, 'destination');
+  stdout.write(`${[...columns(rows, { cells: widthOf(stdout), elastic }), '', `${total}.`].join('\n')}\n`);
 }
 
 function destinationRows(found: readonly Destination[]): string[][] {
@@ -134,12 +156,6 @@ function fieldsIn(input: CommandInput): Record<string, unknown> {
     ...(typeof lang === 'string' && { lang }),
     ...(typeof name === 'string' && { name }),
   };
-}
-
-function typeOf(word: string): number {
-  const type = typeNumber(word);
-  if (type === 0) throw new CommandError(EXIT.usage, `--type is one of ${TYPE_NAMES.join(', ')}`);
-  return type;
 }
 
 function tell(shown: Destination, done: string, input: CommandInput, context: CommandContext): void {

@@ -8,7 +8,7 @@ import { EXIT } from '../base/errors.js';
 import { visible } from '../base/text.js';
 import type { Program } from './cli.js';
 import { type Command, CommandError, helpText, type ProgramContext } from './command.js';
-import { columns } from './words.js';
+import { terms, widthOf, wrapped } from './words.js';
 
 const LINE_CHARS_MAX = 80;
 /** The value of each fact begins here. */
@@ -39,14 +39,17 @@ that begin so. Exit status: 0 found, 64 nothing found.`,
       const rows = settings.rows.map(([, row]) => row);
       const row = rows.find((one) => keyOf(one, word.toUpperCase()) !== null);
       const other = settings.programOf(word.toUpperCase());
-      if (word === '') stdout.write(await overview(program));
+      if (word === '') stdout.write(await overview(program, widthOf(stdout)));
       else if (exact !== undefined)
         stdout.write(helpText(await (exact[word] as () => Promise<Command<C>>)()));
       else if (row !== undefined) stdout.write(explained(word.toUpperCase(), row));
       else if (other !== null) {
         const key = word.toUpperCase();
         throw new CommandError(EXIT.usage, `${key} is for ${other}`, `${other} help ${key} tells more.`);
-      } else stdout.write(found(words, await commandsOf(program), rows, program.name));
+      } else
+        stdout.write(
+          `${terms(found(words, await commandsOf(program), rows, name), widthOf(stdout)).join('\n')}\n`,
+        );
       return EXIT.ok;
     },
   };
@@ -57,14 +60,15 @@ function commandsOf<C extends ProgramContext>({ commands }: Program<C>): Promise
 }
 
 /** All commands below the headings of their groups. */
-async function overview<C extends ProgramContext>(program: Program<C>): Promise<string> {
+async function overview<C extends ProgramContext>(program: Program<C>, cells: number): Promise<string> {
   const all = await commandsOf(program);
-  const rows = columns(all.map(({ name, summary }) => [`  ${name}`, summary]));
+  const width = Math.max(...all.map(({ name }) => name.length));
   const parts = [...new Set(all.map(({ group }) => group))].map((group) => {
-    const own = rows.filter((_, index) => all[index]?.group === group);
-    return [...(group === '' ? [] : [group]), ...own].join('\n');
+    const own = all.filter((command) => command.group === group);
+    const rows = own.map(({ name, summary }) => [`  ${name.padEnd(width)}`, summary] as const);
+    return [...(group === '' ? [] : [group]), ...terms(rows, cells)].join('\n');
   });
-  return `${[`${program.name} <command> [options]`, ...parts, program.guide].join('\n\n')}`;
+  return [`${program.name} <command> [options]`, ...parts, program.guide].join('\n\n');
 }
 
 /** What has all of these words. Throws CommandError (64) with the nearest word if nothing has. */
@@ -73,7 +77,7 @@ function found<C extends ProgramContext>(
   commands: readonly Command<C>[],
   rows: readonly Row<unknown>[],
   program: string,
-): string {
+): (readonly [name: string, words: string])[] {
   const patterns = words.map((word) => new RegExp(`(?<![a-z0-9])${word.replace(/\W/g, '\\$&')}`, 'i'));
   const hasAll = (text: string) => patterns.every((pattern) => pattern.test(text));
   /** The first of these lines that has a word. */
@@ -89,7 +93,7 @@ function found<C extends ProgramContext>(
   const named = all.filter(([name]) => hasAll(name));
   const others = all.filter(([name, lines]) => !hasAll(name) && hasAll([name, ...lines].join(' ')));
   if (named.length + others.length > 0)
-    return `${columns([...named, ...others].map(([name, lines]) => [name, tellingOf(lines).trim()])).join('\n')}\n`;
+    return [...named, ...others].map(([name, lines]) => [name, tellingOf(lines).trim()]);
   const names = all.flatMap(([name]) => [name, ...name.toLowerCase().split('_')]);
   const verbs = commands.flatMap(({ verbs = [] }) => verbs);
   const guess = guessOf(words.join('_'), [...names, ...verbs]);
@@ -130,15 +134,4 @@ function keyOf({ key, credential }: Row<unknown>, asked: string): 'value' | 'fil
 /** Markdown as text. */
 function plain(text: string): string {
   return text.replaceAll('`', '');
-}
-
-function wrapped(text: string, chars: number): string[] {
-  const lines = [''];
-  for (const word of text.split(' ')) {
-    const line = lines.at(-1) as string;
-    if (line === '') lines[lines.length - 1] = word;
-    else if (line.length + 1 + word.length <= chars) lines[lines.length - 1] = `${line} ${word}`;
-    else lines.push(word);
-  }
-  return lines;
 }

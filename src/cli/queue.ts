@@ -5,17 +5,17 @@
 import { EXIT } from '../base/errors.js';
 import { KIB, LIST_LIMIT_MAX } from '../base/limits.js';
 import { type DaemonState, headline } from '../base/state-lines.js';
-import { bytesInWords, counted, cut, span, visible } from '../base/text.js';
+import { bytesInWords, counted, span, visible } from '../base/text.js';
 import { isRelayDown, STATUSES } from '../base/views.js';
 import { type Call, CallError, connect } from './client.js';
 import { type Command, type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
-import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
-import { columns, json, moment, typeName, utc } from './words.js';
+import { type Action, CHOICE_OPTIONS, choiceIn, findAction, forEachId, idsIn, noMore } from './verbs.js';
+import { columns, json, LOCAL, TYPE_NAMES, terms, timesFor, typeName, widthOf, wrapped } from './words.js';
 
 const WHICH = 'the id is missing: fieldpost queue list shows the ids';
 
-/** A line shows so much of a subject. */
-const SUBJECT_CHARS = 40;
+/** A reply stands so far below its message. */
+const NOTE_AT = ' '.repeat(4);
 
 // The format of Postfix for long queue ids.
 const MAILQ_HEAD = '----Queue ID----- --Size-- ---Arrival Time---- --Sender/Recipient------';
@@ -56,15 +56,20 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   release: whole('release', 'Delivery goes on.'),
 };
 
+const MORE = `--to, --type: only those to this recipient, or of this type (${TYPE_NAMES.join(', ')}). --limit: the newest N. --local: times in the time zone of this device, not in UTC. STATUS is one of ${STATUSES.join(', ')}.`;
+
+const LIST_OPTIONS = ['status', ...CHOICE_OPTIONS];
+
 export const queue: Command = {
   name: 'queue',
   group: 'Every day',
   summary: 'show the queue; retry, cancel, hold messages',
-  help: `fieldpost queue [list] [--status STATUS] [--json]
-fieldpost queue VERB [ID...] [--json]
+  help: `fieldpost queue [list] [--status STATUS] [--to ADDRESS] [--type TYPE]
+                [--limit N] [--local] [--json]
+fieldpost queue VERB [ID...] [--local] [--json]
 fieldpost queue retry|cancel --status failed [--json]
 
-  list           waiting messages, oldest first; or those with STATUS. A ! marks
+  list           waiting messages, newest first; or those with STATUS. A ! marks
                  one of high priority. Below it the last reply of the relay.
   show ID...     all that is known of a message
   retry ID...    try again now; a failed message is queued again; with --status
@@ -75,7 +80,7 @@ fieldpost queue retry|cancel --status failed [--json]
   hold           stop delivery, even after a restart
   release        resume delivery
 
-STATUS: ${STATUSES.join(', ')}.
+${wrapped(MORE, 80).join('\n')}
 Exit status: 0 done, 65 no such message, or its status does not allow this, 69
 no daemon answers.`,
   examples: [
@@ -84,23 +89,24 @@ no daemon answers.`,
     ['fieldpost queue retry ID', 'try one message again, for example after a failure'],
     ['fieldpost queue hold', 'send nothing until fieldpost queue release'],
   ],
-  options: { json: { type: 'boolean' }, status: { type: 'string' } },
+  options: {
+    json: { type: 'boolean' },
+    ...Object.fromEntries(LIST_OPTIONS.map((name) => [name, { type: 'string' }])),
+    ...LOCAL,
+  },
   verbs: Object.keys(ACTIONS),
   takesWords: true,
   asksService: true,
   async run(input, context) {
     const [verb = 'list', ...words] = input.words;
     const action = findAction(ACTIONS, verb, 'queue');
-    const status = textOption(input, 'status');
-    if (status !== null && action !== list) {
-      if (status !== 'failed' || (verb !== 'retry' && verb !== 'cancel'))
-        throw new CommandError(
-          EXIT.usage,
-          'queue list takes --status; queue retry and cancel --status failed',
-        );
+    if ((verb === 'retry' || verb === 'cancel') && textOption(input, 'status') === 'failed') {
       await allFailed(verb, words, input, context);
       return EXIT.ok;
     }
+    const given = LIST_OPTIONS.find((name) => textOption(input, name) !== null);
+    if (action !== list && given !== undefined)
+      throw new CommandError(EXIT.usage, `only queue list accepts --${given}`);
     await action(words, input, connect(context), context);
     return EXIT.ok;
   },
@@ -111,14 +117,16 @@ async function list(...[words, input, call, context]: Parameters<Action>): Promi
   const given = textOption(input, 'status');
   const status = STATUSES.find((one) => one === given) ?? null;
   if (given !== status) throw new CommandError(EXIT.usage, `--status is one of ${STATUSES.join(', ')}`);
-  const messages = await messagesWith(status === null ? WAITING : [status], call);
+  const choice = choiceIn(input);
+  const messages = await messagesWith(status === null ? WAITING : [status], call, choice);
   if (input.options.json === true) return context.stdout.write(json(messages));
-  context.stdout.write(table(messages, status, context.clock.wallMs()));
-  if (status === null) context.stdout.write(await standing(call));
+  if (messages.length > 0) context.stdout.write(table(messages, input, context));
+  context.stdout.write(`${totalOf(messages.length, status, choice)}\n`);
+  if (status === null) context.stdout.write(await standing(call, input, context));
 }
 
 /** Why messages wait, and what stands in their way, in a line; empty if the daemon does not tell. */
-async function standing(call: Call): Promise<string> {
+async function standing(call: Call, input: CommandInput, { stdout }: CommandContext): Promise<string> {
   const state = await call('GET', '/api/internal/state').then(
     ({ body }) => body as DaemonState | null,
     (error) => {
@@ -126,32 +134,48 @@ async function standing(call: Call): Promise<string> {
       throw error;
     },
   );
-  const said = headline(state ?? {}, utc);
+  const said = headline(state ?? {}, timesFor(input).full);
   const hint = state?.queue?.held ? '; fieldpost queue release ends that' : '';
-  return said !== null && said[0] !== 'good' ? `${visible(said[1])}${hint}\n` : '';
+  if (said === null || said[0] === 'good') return '';
+  return `${wrapped(`${visible(said[1])}${hint}`, widthOf(stdout)).join('\n')}\n`;
 }
 
 /** A line for each message, and below it, indented, the relay's last reply. */
-function table(messages: readonly ShownMessage[], status: string | null, nowMs: number): string {
-  if (messages.length === 0) return status === null ? 'The queue is empty.\n' : `No message is ${status}.\n`;
+function table(
+  messages: readonly ShownMessage[],
+  input: CommandInput,
+  { clock, stdout }: CommandContext,
+): string {
+  const { zone, moment } = timesFor(input);
+  const cells = widthOf(stdout);
   const rows = messages.map((message) => [
     message.id,
     typeName(message.type),
     moment(message.acceptedAt),
     `${message.status}${message.priority === 'high' ? ' !' : ''}`,
     message.destination,
-    cut(message.subject ?? '', SUBJECT_CHARS),
+    message.subject ?? '',
   ]);
-  const [head = '', ...lines] = columns([
-    ['ID', 'TYPE', 'ACCEPTED (UTC)', 'STATUS', 'DESTINATION', 'SUBJECT'],
-    ...rows,
-  ]);
+  const heads = ['ID', 'TYPE', `ACCEPTED (${zone})`, 'STATUS', 'DESTINATION', 'SUBJECT'];
+  const [head = '', ...lines] = columns([heads, ...rows], { cells, elastic: [4, 5] });
   const told = lines.flatMap((line, index) => {
-    const note = noteOn(messages[index], nowMs);
-    return note === '' ? [line] : [line, `    (${visible(note)})`];
+    const note = noteOn(messages[index], clock.wallMs());
+    if (note === '') return line;
+    const shown = wrapped(`(${visible(note)})`, cells - NOTE_AT.length);
+    return [line, ...shown.map((one) => NOTE_AT + one)];
   });
-  const noun = status === null ? 'message' : `${status} message`;
-  return `${[head, ...told, '', `${counted(messages.length, noun)}.`].join('\n')}\n`;
+  return `${[head, ...told, ''].join('\n')}\n`;
+}
+
+function totalOf(
+  count: number,
+  status: string | null,
+  { limit, isPart }: ReturnType<typeof choiceIn>,
+): string {
+  if (count === 0 && isPart) return 'No such message is found.';
+  if (count === 0) return status === null ? 'The queue is empty.' : `No message is ${status}.`;
+  const total = counted(count, status === null ? 'message' : `${status} message`);
+  return count < limit ? `${total}.` : `The newest ${total}.`;
 }
 
 function noteOn(message: ShownMessage | undefined, nowMs: number): string {
@@ -175,13 +199,14 @@ async function show(...[words, input, call, context]: Parameters<Action>): Promi
   if (input.options.json === true) return context.stdout.write(json(shown.length === 1 ? shown[0] : shown));
   const blocks = shown.map((message) => {
     const facts = Object.entries(message as Record<string, unknown>).filter(([, value]) => value !== null);
-    const rows = facts.map(([key, value]) => [key, factOf(key, value)]);
-    return columns(rows).join('\n');
+    const rows = facts.map(([key, value]) => [key, factOf(key, value, input)] as const);
+    return terms(rows, widthOf(context.stdout)).join('\n');
   });
   context.stdout.write(`${blocks.join('\n\n')}\n`);
 }
 
-function factOf(key: string, value: unknown): string {
+function factOf(key: string, value: unknown, input: CommandInput): string {
+  if (key.endsWith('At') && input.options.local === true) return timesFor(input).full(String(value));
   if (key === 'type') return typeName(Number(value));
   if (key === 'attachments' && Array.isArray(value)) {
     const files = value.map(({ name, type, size }) => `${name} (${type}, ${bytesInWords(size)})`);
@@ -223,24 +248,34 @@ function whole(name: string, done: string): Action {
   };
 }
 
-/** The messages with one of these statuses, oldest first. */
+/** The messages with one of these statuses, newest first. */
 async function messagesWith(
   statuses: readonly (typeof STATUSES)[number][],
   call: Call,
+  { limit, isPart, has }: ReturnType<typeof choiceIn>,
 ): Promise<ShownMessage[]> {
   // By id, because a message may change its status between two calls; ids sort by acceptance.
   const found = new Map<string, ShownMessage>();
   for (const status of statuses) {
-    for await (const message of pages(status, call)) found.set(message.id, message);
+    let count = 0;
+    for await (const message of pages(status, isPart ? LIST_LIMIT_MAX : limit, call)) {
+      if (!has(message)) continue;
+      found.set(message.id, message);
+      if (++count >= limit) break;
+    }
   }
-  return [...found.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  return [...found.values()].sort((a, b) => (a.id > b.id ? -1 : 1)).slice(0, limit);
 }
 
-async function* pages(status: string, call: Call): AsyncGenerator<ShownMessage, void, void> {
+/** All pages of the API, which has the newest first; each with at most so many messages. */
+async function* pages(status: string, limit: number, call: Call): AsyncGenerator<ShownMessage, void, void> {
   let after = '';
+  const query = `status=${status}&limit=${Math.min(limit, LIST_LIMIT_MAX)}`;
   do {
-    const path = `/api/internal/messages?status=${status}&limit=${LIST_LIMIT_MAX}${after}`;
-    const page = (await call('GET', path)).body as { messages: ShownMessage[]; next: string | null };
+    const page = (await call('GET', `/api/internal/messages?${query}${after}`)).body as {
+      messages: ShownMessage[];
+      next: string | null;
+    };
     yield* page.messages;
     after = page.next === null ? '' : `&after=${encodeURIComponent(page.next)}`;
   } while (after !== '');
@@ -248,7 +283,7 @@ async function* pages(status: string, call: Call): AsyncGenerator<ShownMessage, 
 
 /** The text that mailq prints. */
 export async function mailqText(call: Call): Promise<string> {
-  const messages = await messagesWith(WAITING, call);
+  const messages = (await messagesWith(WAITING, call, choiceIn({ options: {}, words: [] }))).reverse();
   if (messages.length === 0) return 'Mail queue is empty\n';
   const { queue, relay } = (await call('GET', '/api/internal/state')).body as Required<DaemonState>;
   // Why the relays take no mail at all.

@@ -5,8 +5,8 @@ import { guessOf } from '../base/config/nearest.js';
 import { EXIT } from '../base/errors.js';
 import { visible } from '../base/text.js';
 import type { Call } from './client.js';
-import { type CommandContext, CommandError, type CommandInput } from './command.js';
-import { json } from './words.js';
+import { type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
+import { json, TYPE_NAMES, typeNumber } from './words.js';
 
 /** Carries out a verb; `words` are those after it. */
 export type Action = (
@@ -57,6 +57,41 @@ export async function forEachId(
 export function idsIn(words: readonly string[], which: string): string[] {
   if (words.length === 0) throw new CommandError(EXIT.usage, which);
   return words.map((word) => encodeURIComponent(word));
+}
+
+/** The options of lists. */
+export const CHOICE_OPTIONS: readonly string[] = ['limit', 'to', 'type'];
+
+/** What --limit, --to and --type choose of a list. */
+interface Choice {
+  /** Infinite without --limit. */
+  readonly limit: number;
+  /** True: --to or --type is given. */
+  readonly isPart: boolean;
+  readonly has: (entry: { readonly type: number; readonly destination: string }) => boolean;
+}
+
+/** What the options choose. Throws CommandError (64) for one that cannot be. */
+export function choiceIn(input: CommandInput): Choice {
+  const [limit, to, type] = CHOICE_OPTIONS.map((name) => textOption(input, name) ?? null);
+  if (typeof limit === 'string' && !/^[1-9]\d{0,8}$/.test(limit))
+    throw new CommandError(EXIT.usage, '--limit is a whole number from 1');
+  const number = typeof type === 'string' ? typeOf(type) : 0;
+  const address = to?.toLowerCase();
+  return {
+    limit: typeof limit === 'string' ? Number(limit) : Number.POSITIVE_INFINITY,
+    isPart: number !== 0 || address !== undefined,
+    has: (entry) =>
+      (number === 0 || entry.type === number) &&
+      (address === undefined || entry.destination.toLowerCase() === address),
+  };
+}
+
+/** The number of the type that --type names. Throws CommandError (64) if there is none. */
+export function typeOf(word: string): number {
+  const type = typeNumber(word);
+  if (type === 0) throw new CommandError(EXIT.usage, `--type is one of ${TYPE_NAMES.join(', ')}`);
+  return type;
 }
 
 /** Throws CommandError (64) if anything is left on the command line. */

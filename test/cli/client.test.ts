@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import t from 'tap';
 import { FakeClock } from '../support/clock.js';
 import { socketPath } from '../support/short-directory.js';
-import { failure, fieldpost, preparedDaemon, type World } from './terminal.js';
+import { failure, fieldpost, listing, message, preparedDaemon, type World } from './terminal.js';
 
 const STATE = {
   link: {
@@ -402,27 +402,7 @@ t.test('send: wrong use', async (t) => {
   }
 });
 
-const message = (id: string, more: object = {}) => ({
-  id,
-  type: 1,
-  destination: `${id}@x.example`,
-  status: 'queued',
-  final: false,
-  acceptedAt: '2026-11-20T08:59:00.000Z',
-  attempts: 0,
-  lastReply: null,
-  nextAttemptAt: null,
-  attachments: [],
-  ...more,
-});
-const listing = (status: string, messages: unknown[], next: string | null = null, after = '') => ({
-  [`GET /api/internal/messages?status=${status}&limit=1000${after}`]: {
-    status: 200,
-    body: { messages, next },
-  },
-});
-
-t.test('queue: waiting messages, oldest first, with the reply of the relay', async (t) => {
+t.test('queue: waiting messages, newest first, with the reply of the relay', async (t) => {
   const deferred = message('01B', {
     type: 2,
     status: 'deferred',
@@ -448,10 +428,10 @@ t.test('queue: waiting messages, oldest first, with the reply of the relay', asy
   const asJson = (await daemon.run(['queue', 'list', '--json'])).out;
   t.strictSame(
     JSON.parse(asJson).map((one: { id: string }) => one.id),
-    ['01A', '01B', '01C', '01D'],
+    ['01D', '01C', '01B', '01A'],
   );
   t.notOk(asJson.includes('\u001b') || asJson.includes('\u202e'));
-  t.equal(JSON.parse(asJson)[1].destination, '+31\u202e6');
+  t.equal(JSON.parse(asJson)[2].destination, '+31\u202e6');
 });
 
 t.test('queue: empty, or by status', async (t) => {

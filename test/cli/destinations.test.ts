@@ -18,10 +18,24 @@ t.test('the address book from the command line', async (t) => {
   t.notMatch(asJson.out, '\u202e', 'nothing controls the terminal');
   t.match(
     (await run('list')).out,
-    /^1 +email +en +john@example\.com +John Doe\n2 +sms +de +\S+ +a\\u202eb$/m,
+    /^2 +sms +de +\S+ +a\\u202eb\n1 +email +en +john@example\.com +John Doe$/m,
   );
   t.equal((await run('update', '1', '--lang', 'nl')).out, '1 is changed: John Doe, john@example.com\n');
-  t.match(JSON.parse((await run('--json')).out), [{ id: 1, lang: 'nl', name: 'John Doe' }, { id: 2 }]);
+  t.match(JSON.parse((await run('--json')).out), [{ id: 2 }, { id: 1, lang: 'nl', name: 'John Doe' }]);
+  for (const [args, ids] of [
+    [['--type', 'sms'], [2]],
+    [['--to', 'JOHN@example.com'], [1]],
+    [['--to', 'john@example.com', '--type', 'phone'], []],
+    [['--limit', '1'], [2]],
+  ] as const) {
+    const listed = JSON.parse((await run('list', ...args, '--json')).out);
+    t.strictSame(
+      listed.map(({ id }: { id: number }) => id),
+      ids,
+      args.join(' '),
+    );
+  }
+  t.equal((await run('--to', 'nobody@example.com')).out, 'No such destination is found.\n');
   t.equal(JSON.parse((await run('update', '2', '--type', 'phone', '--json')).out).type, 3);
 
   const twice = await run('add', ...JOHN);
@@ -50,6 +64,11 @@ t.test('the address book from the command line', async (t) => {
     ['remove'],
     ['list', 'x'],
     ['list', '--name=x'],
+    ['list', '--type=letter'],
+    ['list', '--limit=0'],
+    ['list', '--hidden', '--type=sms'],
+    ['remove', '1', '--to=john@example.com'],
+    ['update', '1', '--name=x', '--limit=2'],
   ]) {
     const { code, out } = await run(...argv);
     t.same([code, out], [64, ''], argv.join(' '));

@@ -20,11 +20,13 @@ export interface World
   readonly files?: Readonly<Record<string, string | Error>>;
   readonly stdin?: readonly Uint8Array[] | AsyncIterable<Uint8Array> | string;
   readonly isTTY?: boolean;
+  /** The width of the terminal. */
+  readonly columns?: number;
 }
 
 /** Runs `fieldpost <argv>`. A file that is an Error throws it; one that is missing throws ENOENT. */
 export async function fieldpost(argv: readonly string[], world: World = {}) {
-  const { files = {}, stdin = [], isTTY = false, clock = new FakeClock(), ...rest } = world;
+  const { files = {}, stdin = [], isTTY = false, columns, clock = new FakeClock(), ...rest } = world;
   const out: string[] = [];
   const err: string[] = [];
   const read = (path: string) => {
@@ -80,7 +82,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
     ...rest,
     read,
     list,
-    stdout: { write: (text) => void out.push(text), isTTY },
+    stdout: { write: (text) => void out.push(text), isTTY, columns },
     stderr: { write: (text) => void err.push(text), isTTY },
     stdin: () => chunksOf(typeof stdin === 'string' ? [Buffer.from(stdin)] : stdin),
   });
@@ -149,3 +151,26 @@ export async function preparedDaemon(answers: Record<string, Prepared>, path?: s
     [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())),
   };
 }
+
+/** A message as the daemon shows it. */
+export const message = (id: string, more: object = {}) => ({
+  id,
+  type: 1,
+  destination: `${id}@x.example`,
+  status: 'queued',
+  final: false,
+  acceptedAt: '2026-11-20T08:59:00.000Z',
+  attempts: 0,
+  lastReply: null,
+  nextAttemptAt: null,
+  attachments: [],
+  ...more,
+});
+
+/** The daemon's answer to a list, for `preparedDaemon`. */
+export const listing = (status: string, messages: unknown[], next: string | null = null, after = '') => ({
+  [`GET /api/internal/messages?status=${status}&limit=1000${after}`]: {
+    status: 200,
+    body: { messages, next },
+  },
+});
