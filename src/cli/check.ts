@@ -4,7 +4,7 @@
  */
 import type { Row } from '../base/config/row.js';
 import { formatProblem } from '../base/config/settings.js';
-import type { Place } from '../base/config/types.js';
+import type { ConfigProblem, EnvLine } from '../base/config/types.js';
 import { EXIT } from '../base/errors.js';
 import { counted, visible } from '../base/text.js';
 import type { TrialFault, TrialStep } from '../base/views.js';
@@ -21,28 +21,7 @@ export function checkOf(program: string, service: 'daemon' | 'cloud'): Command<P
     name: 'check',
     group: isDaemon ? 'Every day' : '',
     summary: 'check the settings; show what is set, and where',
-    help: `${program} check [--all] [--env-file FILE] [--json]
-${program} check --relay [--to ADDRESS] [--env-file FILE] [--json]
-
-Reads the settings as the ${service} does. Prints each that is set, secrets hidden,
-with the file and line that set it; or every problem. --all: the others, too,
-with their defaults. Exit status 78: the ${service} refuses these settings.${
-      isDaemon ? '\nA start then uses the last good ones, if there are any.' : ''
-    }
-
---json prints all of them as config, and as settings those of the list, each
-with its key, value and source: {file, line}, environment, credential or
-default.
-
---relay then connects to each relay and logs in, as delivery does, and tells
-each step. --to ADDRESS also sends a test mail, directly and not through the
-queue. Each answer may take FIELDPOST_SMTP_TIMEOUT; Ctrl-C ends it.
-
-Exit status with --relay, of the first relay that is not good: 69 it cannot be
-reached, or has a fault of its own; 77 it refuses the login; 78 a setting is
-wrong (its certificate cannot be verified, it has no STARTTLS, it refuses our
-sender or name), or there is no relay; 65 it refuses the test mail or its
-recipient.`,
+    help: helpFor(program, service),
     examples: [
       [`${program} check`, 'what is set, and where; or every problem'],
       [`${program} check --relay --to you@example.com`, 'does the relay take a mail?'],
@@ -55,27 +34,11 @@ recipient.`,
     },
     asksService: isDaemon,
     async run(input, context) {
-      const { stdout, stderr, env, hostname, places } = context;
+      const { stdout, stderr, env, hostname } = context;
       const to = recipientOf(input, program);
       const inJson = input.options.json === true;
       const parsed = context.settings.parse(env, context.read, context);
-      if ('problems' in parsed) {
-        const problems = parsed.problems.map((one) => ({
-          ...one,
-          source: places?.get(one.key) ?? 'environment',
-        }));
-        if (inJson) {
-          stdout.write(json({ problems }));
-          return EXIT.config;
-        }
-        for (const { source, ...problem } of problems) {
-          const place = typeof source === 'string' ? '' : `${inWords(source)}: `;
-          stderr.write(`${visible(place + formatProblem(problem))}\n`);
-        }
-        const verdict = `${counted(parsed.problems.length, 'problem')}: the ${service} refuses these settings.`;
-        stderr.write(`${painter(stderr, env)('bad', verdict)}\n`);
-        return EXIT.config;
-      }
+      if ('problems' in parsed) return refused(parsed.problems, service, inJson, context);
       const config = context.settings.describe(parsed.config, hostname);
       const all = context.settings.rows.map(([, row]) => settingOf(row, config[row.key] ?? '', context));
       const settings = input.options.all === true ? all : all.filter(({ source }) => source !== 'default');
@@ -101,11 +64,57 @@ recipient.`,
   };
 }
 
+function helpFor(program: string, service: 'daemon' | 'cloud'): string {
+  return `${program} check [--all] [--env-file FILE] [--json]
+${program} check --relay [--to ADDRESS] [--env-file FILE] [--json]
+
+Reads the settings as the ${service} does. Prints each that is set, secrets hidden,
+with the file and line that set it; or every problem. --all: the others, too,
+with their defaults. Exit status 78: the ${service} refuses these settings.${
+    service === 'daemon' ? '\nA start then uses the last good ones, if there are any.' : ''
+  }
+
+--json prints all of them as config, and as settings those of the list, each
+with its key, value and source: {file, line}, environment, credential or
+default.
+
+--relay then connects to each relay and logs in, as delivery does, and tells
+each step. --to ADDRESS also sends a test mail, directly and not through the
+queue. Each answer may take FIELDPOST_SMTP_TIMEOUT; Ctrl-C ends it.
+
+Exit status with --relay, of the first relay that is not good: 69 it cannot be
+reached, or has a fault of its own; 77 it refuses the login; 78 a setting is
+wrong (its certificate cannot be verified, it has no STARTTLS, it refuses our
+sender or name), or there is no relay; 65 it refuses the test mail or its
+recipient.`;
+}
+
+/** Shows every problem, and where it stands. */
+function refused(
+  found: readonly ConfigProblem[],
+  service: string,
+  inJson: boolean,
+  { stdout, stderr, env, places }: ProgramContext,
+): number {
+  const problems = found.map((one) => ({ ...one, source: places?.get(one.key) ?? ('environment' as const) }));
+  if (inJson) {
+    stdout.write(json({ problems }));
+    return EXIT.config;
+  }
+  for (const { source, ...problem } of problems) {
+    const place = source === 'environment' ? '' : `${inWords(source)}: `;
+    stderr.write(`${visible(place + formatProblem(problem))}\n`);
+  }
+  const verdict = `${counted(problems.length, 'problem')}: the ${service} refuses these settings.`;
+  stderr.write(`${painter(stderr, env)('bad', verdict)}\n`);
+  return EXIT.config;
+}
+
 /** A setting with what gives its value; `by` is the variable. */
 interface Sourced {
   readonly key: string;
   readonly value: string;
-  readonly source: Place | 'environment' | 'credential' | 'default';
+  readonly source: EnvLine | 'environment' | 'credential' | 'default';
   readonly by: string;
 }
 
@@ -132,7 +141,7 @@ function listOf(settings: readonly Sourced[], count: number, program: string): s
   return `${[...lines, ...(others > 0 ? [rest] : [])].join('\n')}\n`;
 }
 
-function inWords({ file, line }: Place): string {
+function inWords({ file, line }: EnvLine): string {
   return `${file}:${line}`;
 }
 

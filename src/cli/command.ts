@@ -6,8 +6,8 @@ import type { CloudProxy } from '../base/config/proxy.js';
 import type { Settings } from '../base/config/settings.js';
 import type {
   Environment,
+  EnvLines,
   ListenConfig,
-  Places,
   ReadText,
   SettingsSource,
   StatOf,
@@ -47,7 +47,7 @@ export interface ClientConfig extends MailConfig {
 export interface ProgramContext {
   readonly env: Environment;
   /** Where the env files have the keys of `env`; those of the process are in none. */
-  readonly places?: Places;
+  readonly places?: EnvLines;
   readonly stdout: Output;
   readonly stderr: Output;
   readonly read: ReadText;

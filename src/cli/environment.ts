@@ -2,7 +2,7 @@
  * The settings of commands: from the environment, and from the env files of the service.
  */
 import { parseEnvFile } from '../base/config/env-file.js';
-import type { Environment, Place, Places, SettingsSource } from '../base/config/types.js';
+import type { Environment, EnvLine, EnvLines, SettingsSource } from '../base/config/types.js';
 import { EXIT, systemCodeOf, wordsOf } from '../base/errors.js';
 import { CommandError, type ProgramContext } from './command.js';
 
@@ -64,7 +64,7 @@ export type Given = Pick<ProgramContext, 'env' | 'places'>;
 /** What is in an env file. */
 interface FileContent {
   readonly values: Environment;
-  readonly places: Places;
+  readonly places: EnvLines;
   /** A sentence for each fault. */
   readonly problems: readonly string[];
 }
@@ -80,7 +80,7 @@ interface ServiceFiles extends FileContent {
 /** Reads the env files of the service in the order in which systemd reads them. */
 function serviceFiles(context: ProgramContext): ServiceFiles {
   const values: Record<string, string | undefined> = {};
-  const places = new Map<string, Place>();
+  const places = new Map<string, EnvLine>();
   const problems: string[] = [];
   const denied: string[] = [];
   let exist = false;

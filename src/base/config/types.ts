@@ -24,13 +24,13 @@ export interface ConfigProblem {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A line of a file, counted from 1. */
-export interface Place {
+export interface EnvLine {
   readonly file: string;
   readonly line: number;
 }
 
 /** Where env files have their keys. */
-export type Places = ReadonlyMap<string, Place>;
+export type EnvLines = ReadonlyMap<string, EnvLine>;
 
 /** Reads a text file; throws what node:fs throws. */
 export type ReadText = (path: string) => string;
