@@ -35,7 +35,7 @@ const ALIASES: Program<CommandContext>['commands'] = {
   newaliases: async () => (await import('./sendmail.js')).sendmailAs('newaliases'),
 };
 
-/** The program of a device. The manual page and the completion of bash follow its commands. */
+/** The program of a device. The manual page and the completions of shells follow its commands. */
 export const DEVICE_PROGRAM: Program<CommandContext> = {
   name: 'fieldpost',
   commands: COMMANDS,

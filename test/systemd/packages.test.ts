@@ -301,6 +301,8 @@ test('the program starts from where the Yocto recipe installs it', options, asyn
     './usr/share/man/man1/fieldpost.1',
     './usr/share/man/man5/fieldpost.env.5',
     './usr/share/bash-completion/completions/fieldpost',
+    './usr/share/zsh/site-functions/_fieldpost',
+    './usr/share/fish/vendor_completions.d/fieldpost.fish',
     './usr/bin/fieldpost',
     './usr/lib/systemd/system-preset/50-fieldpost.preset',
     './usr/lib/systemd/system/fieldpost-send.socket.d/mta.conf',

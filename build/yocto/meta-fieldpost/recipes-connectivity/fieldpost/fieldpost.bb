@@ -45,5 +45,5 @@ ALTERNATIVE_LINK_NAME[mailq] = "${bindir}/mailq"
 ALTERNATIVE_LINK_NAME[newaliases] = "${bindir}/newaliases"
 
 FILES:${PN} += "${nonarch_libdir}/fieldpost ${systemd_system_unitdir} ${systemd_unitdir}/system-preset \
-    ${nonarch_libdir}/sysusers.d ${nonarch_libdir}/sysctl.d ${datadir}/bash-completion"
+    ${nonarch_libdir}/sysusers.d ${nonarch_libdir}/sysctl.d ${datadir}/bash-completion ${datadir}/zsh ${datadir}/fish"
 CONFFILES:${PN} = "${sysconfdir}/fieldpost/fieldpost.env"
