@@ -130,10 +130,12 @@ function settingOf(row: Row<unknown>, value: string, { env, places }: ProgramCon
 
 /** `KEY=value`, and behind it what gives it. */
 function listOf(settings: readonly Sourced[], count: number, program: string): string {
+  const longest = Math.max(...settings.map(({ key, value }) => key.length + 1 + value.length));
+  const chars = Math.min(longest, SETTING_CHARS_MAX);
   const lines = settings.map(({ key, value, source, by }) => {
     const via = by === key || by === '' || source === 'default' ? '' : `${by}, `;
     const words = typeof source === 'string' ? source : inWords(source);
-    return `${visible(`${key}=${value}`).padEnd(SETTING_CHARS)}  ${visible(via + words)}`;
+    return `${visible(`${key}=${value}`).padEnd(chars)}  ${visible(via + words)}`;
   });
   const others = count - settings.length;
   const which = settings.length === 0 ? `Nothing is set; all ${others}` : `The other ${others}`;
@@ -162,7 +164,7 @@ const EXIT_BY_BLAME: Readonly<Record<TrialFault['blame'], number>> = {
 
 const STEP_CHARS = 11;
 /** The sources of shorter settings stand below each other. */
-const SETTING_CHARS = 44;
+const SETTING_CHARS_MAX = 60;
 
 /** The recipient of --to, or null. Throws CommandError (64) if it is no address, or without --relay. */
 function recipientOf({ options: { relay, to } }: CommandInput, program: string): Address | null {

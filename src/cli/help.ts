@@ -5,7 +5,7 @@
 import { guessOf } from '../base/config/nearest.js';
 import type { Row } from '../base/config/row.js';
 import { EXIT } from '../base/errors.js';
-import { visible } from '../base/text.js';
+import { oneSpaced, visible } from '../base/text.js';
 import type { Program } from './cli.js';
 import { type Command, CommandError, helpText, type ProgramContext } from './command.js';
 import { terms, widthOf, wrapped } from './words.js';
@@ -87,7 +87,7 @@ function found<C extends ProgramContext>(
     lines[0] ??
     '';
   const all = [
-    ...commands.map(({ name, summary, help }) => [name, [summary, ...help.split('\n')]] as const),
+    ...commands.map(({ name, summary, help }) => [name, [summary, ...partsOf(help)]] as const),
     ...rows.map(({ key, about, allowed }) => [key, [...sentencesOf(plain(about)), allowed]] as const),
   ];
   const named = all.filter(([name]) => hasAll(name));
@@ -105,7 +105,14 @@ function found<C extends ProgramContext>(
 }
 
 function sentencesOf(text: string): string[] {
-  return text.split(/(?<=[.:]) /);
+  return text.split(/(?<=\.) /);
+}
+
+/** The sentences and the list entries of a help, and then the lines of its usage. */
+function partsOf(help: string): string[] {
+  const [usage = '', ...paragraphs] = help.split('\n\n');
+  const parts = paragraphs.flatMap((one) => one.split(/\n {2}(?=\S)/)).map(oneSpaced);
+  return [...parts.flatMap(sentencesOf), ...usage.split('\n').map(oneSpaced)];
 }
 
 /** The text for this key of the row. */
