@@ -7,7 +7,7 @@ const GET_STATE = 'GET /api/internal/state';
 /** Messages for lists: ids with their recipients. */
 const MIXED: readonly [id: string, type: number, destination: string][] = [
   ['01E', 2, '+4915112345678'],
-  ['01D', 1, 'ann@example.com'],
+  ['01D', 1, 'ANN@example.com'],
   ['01C', 1, 'bob@example.com'],
   ['01B', 1, 'ann@example.com'],
 ];
