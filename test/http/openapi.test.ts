@@ -14,6 +14,7 @@ import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
 import { FORM_FIELD_BYTES_MAX } from '../../src/device/api/form-guard.js';
 import { LIST_LIMIT_DEFAULT, POLL_S_MAX } from '../../src/device/api/messages.js';
 import { ROUTES } from '../../src/device/api/routes.js';
+import { HOURS_MAX } from '../../src/device/history/rows.js';
 import { described, faultsOfExamples, operationsOf } from '../support/described.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document that is looked at where it is expected to be
@@ -39,6 +40,8 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'listMessages limit default': LIST_LIMIT_DEFAULT,
     'getMessage wait maximum': POLL_S_MAX,
     'getMessage wait default': 0,
+    'getHistory step enum': ['10m', '1h'],
+    'getHistory step default': '10m',
     'purgeQueue damaged default': false,
     'listDestinations hidden default': false,
     'Email subject maxLength': limits.SUBJECT_CHARS_MAX,
@@ -63,6 +66,10 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'Lang enum': LANGS,
     'PersonName maxLength': limits.DESTINATION_NAME_CHARS_MAX,
     'HiddenEntry id pattern': '^hidden-[0-9a-f]{16}$',
+    'History step enum': ['10m', '1h'],
+    'History rows maxItems': HOURS_MAX,
+    'History rows relayUp maximum': 1,
+    'History rows linkUp maximum': 1,
     'State link state enum': LINK_STATES,
     'State relay state enum': RELAY_STATES,
     'State storage state enum': STORAGE_STATES,
