@@ -5,6 +5,7 @@
  * names. Functions and classes keep theirs, because stack traces name them. Beside each program is its source map, for
  * trace.mjs.
  */
+import { execFileSync } from 'node:child_process';
 import { dirname, relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'rolldown';
@@ -13,6 +14,16 @@ import { late } from './late.mjs';
 import { pages } from './pages.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+/** A plugin: the programs know of package.json the version alone, and that of their build. */
+const about = {
+  name: 'about',
+  load(id) {
+    if (id !== `${ROOT}package.json`) return null;
+    const version = execFileSync('bash', [`${ROOT}scripts/version`], { encoding: 'utf8' }).trim();
+    return { code: JSON.stringify({ version }), moduleType: 'json' };
+  },
+};
 
 /**
  * Compiles the file `entry` to `directory`/NAME.cjs, by default under its own name; `external` packages stay outside,
@@ -33,7 +44,7 @@ export async function compile(
     transform: { target: 'node20' },
     // What one program starts with may be late code of another, and a busy machine is slow.
     checks: { ineffectiveDynamicImport: false, bundlerTimings: false, pluginTimings: false },
-    plugins: [...plugins, pages, jsonText, plugin],
+    plugins: [...plugins, pages, jsonText, readable ? null : about, plugin],
     output: {
       dir: directory,
       format: 'cjs',

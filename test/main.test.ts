@@ -36,7 +36,10 @@ function reload(daemon: Awaited<ReturnType<typeof startDaemon>>): Promise<string
 }
 
 t.test('the version is that of the package', options, async (t) => {
-  t.match(run(['version']), { status: 0, stdout: /^fieldpost \d+\.\d+\.\d+\n$/ });
+  t.match(run(['version']), {
+    status: 0,
+    stdout: /^fieldpost \d+\.\d+\.\d+(?:~git\d{8}\.[0-9a-f]{7}(?:\.dirty)?)?\n$/,
+  });
 });
 
 t.test('check --relay speaks with a relay as delivery does', options, async (t) => {

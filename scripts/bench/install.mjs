@@ -1,6 +1,6 @@
 /** What a production install takes on flash: the compiled program and the run-time packages, as packages install them. */
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { compare } from './rounds.mjs';
@@ -10,7 +10,7 @@ const KIB_MAX = 1.5 * 1024;
 
 /** Resolves with the rows; the plan is that of rounds.mjs. */
 export async function install({ base }) {
-  const { version } = JSON.parse(await readFile(`${ROOT}package.json`, 'utf8'));
+  const version = execFileSync('bash', [`${ROOT}scripts/version`], { encoding: 'utf8' }).trim();
   execFileSync('bash', [`${ROOT}scripts/package`, 'release'], { stdio: 'ignore' });
   const directory = await mkdtemp(join(base, 'install-'));
   execFileSync('tar', ['xzf', `${ROOT}build/out/fieldpost-${version}.tar.gz`, '-C', directory]);

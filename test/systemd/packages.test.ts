@@ -114,6 +114,37 @@ test('the Debian package holds the program and nothing else', options, async (t)
   await starts(t, root);
 });
 
+test('the packages carry the version of the program, and who answers for them', options, async (t) => {
+  const field = (deb: string, name: string) => sh(`dpkg-deb -f ${deb} ${name}`).trim();
+  const version = sh(`bash ${REPOSITORY}/scripts/version`).trim();
+  const debs = readdirSync(OUT).filter((name) => name.endsWith('.deb'));
+  t.equal(debs.length, 3);
+  for (const name of debs) {
+    t.equal(field(`${OUT}/${name}`, 'Version'), version);
+    t.match(field(`${OUT}/${name}`, 'Maintainer'), /\.invalid>$/, 'nobody is made up');
+    t.equal(field(`${OUT}/${name}`, 'Homepage'), '');
+  }
+  const root = scratch(t);
+  sh(`dpkg-deb -x ${outFile(/^fieldpost_.*\.deb$/)} ${root}`);
+  t.equal(
+    sh(`${process.execPath} ${root}/usr/lib/fieldpost/build/dist/main.cjs version`).trim(),
+    `fieldpost ${version}`,
+  );
+  const given = {
+    FIELDPOST_PACKAGE_MAINTAINER: 'Jane & Co/Ltd <jane@example.com>',
+    FIELDPOST_PACKAGE_HOMEPAGE: 'https://example.com/a?b=c',
+  };
+  sh(`cd ${REPOSITORY}; bash scripts/package --to ${root}/out deb buildroot yocto`, given);
+  const deb = `${root}/out/fieldpost-cloud_${version}_all.deb`;
+  t.equal(field(deb, 'Maintainer'), given.FIELDPOST_PACKAGE_MAINTAINER);
+  t.equal(field(deb, 'Homepage'), given.FIELDPOST_PACKAGE_HOMEPAGE);
+  sh(`cd ${root}; for file in out/fieldpost-buildroot-* out/fieldpost-yocto-*; do tar xzf $file; done`);
+  const recipe = `${root}/meta-fieldpost/recipes-connectivity/fieldpost/fieldpost_${version}.bb`;
+  t.match(readFileSync(recipe, 'utf8'), 'HOMEPAGE = "https://example.com/a?b=c"');
+  const config = readFileSync(`${root}/fieldpost-buildroot/package/fieldpost/Config.in`, 'utf8');
+  t.match(config, '\n\t  https://example.com/a?b=c\n');
+});
+
 test('the package fieldpost-mta holds links and no program', options, async (t) => {
   const root = scratch(t);
   sh(
@@ -202,7 +233,7 @@ test('the single file runs without any other', options, async (t) => {
   const directory = scratch(t);
   sh(`cd ${directory}; tar xzf ${outFile(/single/)} --strip-components=1`);
   t.same(files(directory), ['./LICENSE', './fieldpost.cjs']);
-  t.match(sh(`${directory}/fieldpost.cjs version`), /^fieldpost [\d.]+\n$/);
+  t.match(sh(`${directory}/fieldpost.cjs version`), /^fieldpost \d+\.\S+\n$/);
   const licence = readFileSync(`${directory}/LICENSE`, 'utf8');
   t.equal(licence, readFileSync('build/dist/LICENSE', 'utf8'));
 });
@@ -211,7 +242,7 @@ test('the release and the archive of the cloud have the source maps', options, a
   const directory = scratch(t);
   for (const archive of [/^fieldpost-0.*\.gz$/, /^fieldpost-cloud-0.*\.gz$/])
     sh(`cd ${directory}; tar xzf ${outFile(archive)} --strip-components=1`);
-  t.match(sh(`${directory}/fieldpost-cloud.cjs version`), /^fieldpost-cloud [\d.]+\n$/);
+  t.match(sh(`${directory}/fieldpost-cloud.cjs version`), /^fieldpost-cloud \d+\.\S+\n$/);
   for (const [program, map] of [
     ['lib/build/dist/main.cjs', 'main.cjs.map'],
     ['fieldpost-cloud.cjs', 'cloud-main.cjs.map'],

@@ -1,6 +1,7 @@
 SUMMARY = "Keeps the messages of a device and delivers them"
 DESCRIPTION = "Takes messages from programs on the device, keeps them through power cuts and weeks without a \
 network, and delivers them once the link is back."
+HOMEPAGE = "@HOMEPAGE@"
 LICENSE = "MIT"
 LIC_FILES_CHKSUM = "file://LICENSE;md5=@LICENSE_MD5@"
 
