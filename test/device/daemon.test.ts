@@ -59,6 +59,27 @@ t.test('from the post to the relay, and the same after a restart', async (t) => 
   t.match(text, new RegExp(`^Message-ID: <${id}\\.[0-9a-f]{16}@device\\.example>\r$`, 'm'));
 });
 
+t.test('the history knows what a run has sent and what waits, and the next run knows it too', async (t) => {
+  await using relay = await fakeRelay();
+  const settings = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_RELAY: relayAt(relay.port) };
+  const first = await createDaemon(configOf(settings), world().system);
+  const [{ id }] = (await post(first, 'sent')).json;
+  await apiOf(first)(`messages/${id}?wait=30`);
+  const sumOf = async (daemon: Daemon) => {
+    const { rows } = (await apiOf(daemon)('history?step=1h')).json;
+    const sum = (name: string) =>
+      rows.reduce((all: number, row: Record<string, number>) => all + (row[name] ?? 0), 0);
+    return { ...rows.at(-1), accepted: sum('accepted'), sent: sum('sent') };
+  };
+  t.match(await sumOf(first), { accepted: 1, sent: 1, relayUp: 1, linkUp: null });
+  await first.stop();
+  const { FIELDPOST_STATE_DIR } = settings;
+  const second = await createDaemon(configOf({ FIELDPOST_STATE_DIR }), world().system);
+  await post(second, 'waits');
+  t.match(await sumOf(second), { accepted: 2, sent: 1, waitingMax: 1 });
+  await second.stop();
+});
+
 t.test('attachments arrive unchanged; a mail with a damaged one is not taken', async (t) => {
   await using relay = await fakeRelay();
   const FIELDPOST_STATE_DIR = t.testdir();
