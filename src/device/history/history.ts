@@ -37,7 +37,7 @@ import {
 
 /** Written in a day, at most. */
 export const DAY_BYTES = KIB;
-/** Kept back for each hour of the day to come: an hour without its ten minutes takes no more. */
+/** An hour without its ten minutes takes no more: so much is kept back for each that is to come. */
 const HOUR_BYTES = 36;
 const FILE_MS = 30 * DAY_MS;
 /** A larger file is not ours. */
@@ -344,7 +344,9 @@ export class History {
     this.#day = day;
     const leftBytes = DAY_BYTES - this.#dayBytes;
     const whole = [...old, ...recordsOf(tens, 0)];
-    const keptBytes = (HOURS_OF_DAY - 1 - (hourOf(this.#number) % HOURS_OF_DAY)) * HOUR_BYTES;
+    // For each hour of the day to come, and for a clean stop.
+    const keptHours = HOURS_OF_DAY - (hourOf(this.#number) % HOURS_OF_DAY) - (isLast ? 1 : 0);
+    const keptBytes = keptHours * HOUR_BYTES;
     const isRoom = sizeOf(whole) + keptBytes <= leftBytes;
     const records = isRoom ? whole : [...old, ...recordsOf(byHours(tens), 1)];
     // Without room they wait in memory for the next day.
