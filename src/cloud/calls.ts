@@ -16,6 +16,7 @@ import type { Store } from '../mail/store/store.js';
 import type { Devices } from './devices.js';
 import { type Document, misunderstood } from './document.js';
 import type { FleetStore } from './fleet-store.js';
+import type { OutageLog } from './outages.js';
 import type { AcceptedMessages, Outbox } from './outbox.js';
 import { type Report, SAID, type Said, statusOf } from './presence.js';
 import type { CloudConfig } from './settings.js';
@@ -32,6 +33,7 @@ export interface CloudParts {
   readonly fleet: FleetStore;
   readonly devices: Devices;
   readonly outbox: Outbox;
+  readonly outages: OutageLog;
   /** Calls that were refused. */
   readonly refused: RefusedTotals;
   /** Since the start. */

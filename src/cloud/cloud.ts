@@ -5,6 +5,7 @@
  *   documents/<device id>.json   the destinations documents
  *   keys.json                    the digests of the keys that the operator made by a call
  *   presence.json                the presence of the devices, and the news that people have not been told yet
+ *   outages/                     the log of outages, and of who was told
  *   relay-token.json             the refresh token that followed the one of the settings
  *   outbox/                      the store of messages to people, and the lock of the directory
  */
@@ -29,6 +30,7 @@ import { openEtcdFleet } from './etcd/fleet.js';
 import { type FileFleetOptions, openFileFleet } from './files/fleet.js';
 import type { FleetStore } from './fleet-store.js';
 import { type CheckKey, createKeyCheck, OPERATOR } from './keys.js';
+import { OutageLog } from './outages.js';
 import { AcceptedMessages, CLOUD_KEYS_AGE_MS, CLOUD_KEYS_MAX, Outbox } from './outbox.js';
 import { CLOUD_ROUTES } from './routes.js';
 import { CLOUD_SETTINGS, type CloudConfig } from './settings.js';
@@ -112,7 +114,8 @@ async function build(config: CloudConfig, system: System, store: Store, shortWay
     recall: (key: string) => store.recall(key),
     mayTakeMore: () => fleet.mayTell() && accepted.mayTakeMore,
   };
-  const teller: Teller = new Teller({ store: toPeople, documents, people, texts, ...ways, log });
+  const outages = new OutageLog({ ...system, directory: join(directoryOf(config), 'outages') });
+  const teller: Teller = new Teller({ store: toPeople, documents, people, texts, ...ways, log, outages });
   const { takeMessage } = fleet;
   const outbox = new Outbox({ takeMessage, ...ways, hourlyLimit: config.cloudServerHourlyLimit, clock, log });
   const devicesMax = config.cloudServerStore === null ? CLOUD_DEVICES_MAX : FLEET_DEVICES_MAX;
@@ -120,7 +123,7 @@ async function build(config: CloudConfig, system: System, store: Store, shortWay
   const keysFile = () => access.keysFile;
   const devices = new Devices({ watch, documents, keys, keysFile, clock, log, devicesMax });
   const counts = { refused: new RefusedTotals(), totals: { heartbeats: 0 } };
-  const calls = { config, system, store, fleet, delivery, accepted, devices, outbox, ...counts };
+  const calls = { config, system, store, fleet, delivery, accepted, devices, outbox, outages, ...counts };
   return { ...calls, webhook, access, http: createCloudHttp(calls, access, system) };
 }
 

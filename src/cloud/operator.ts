@@ -6,6 +6,7 @@ import type { Exchange } from '../base/http/exchange.js';
 import { sendPage } from '../base/http/html-page.js';
 import { by, METRICS_TYPE, metricsText } from '../base/http/metrics-text.js';
 import { invalidQuery, wholeNumberIn } from '../base/http/query.js';
+import { SECOND_MS } from '../base/limits.js';
 import { isoOf } from '../base/text.js';
 import { queueMetrics, storageMetrics } from '../mail/metrics.js';
 import type { CloudParts } from './calls.js';
@@ -36,6 +37,19 @@ export async function listDevices(exchange: Exchange, { devices }: CloudParts): 
 /** `GET /devices/{id}` */
 export function getDevice(exchange: Exchange, { devices }: CloudParts): void {
   exchange.json(200, viewOf(devices.get(exchange.id)));
+}
+
+/** `GET /devices/{id}/outages` */
+export async function listOutages(exchange: Exchange, parts: CloudParts): Promise<void> {
+  const { devices, outages, config } = parts;
+  const { id } = devices.get(exchange.id);
+  const views = (await outages.of(id)).map(({ kind, beganMs, endedMs, lastedMs, told }) => ({
+    ...{ kind, began: timeOf(beganMs), ended: timeOf(endedMs) },
+    lastedS: lastedMs === null ? null : Math.round(lastedMs / SECOND_MS),
+    told: told.map(({ atMs, id: message, ...person }) => ({ at: timeOf(atMs), ...person, message })),
+  }));
+  // Each instance keeps what it has told itself.
+  exchange.json(200, { scope: config.cloudServerStore === null ? 'cloud' : 'instance', outages: views });
 }
 
 /** `DELETE /devices/{id}` */
@@ -132,8 +146,12 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
   ];
 }
 
+/** The time as ISO 8601; null: it is not known. */
+function timeOf(ms: number | null): string | null {
+  return ms === null ? null : isoOf(ms);
+}
+
 function viewOf({ id, name, state, sinceMs, heardMs, destinations, status }: Device): DeviceView {
-  const timeOf = (ms: number | null) => (ms === null ? null : isoOf(ms));
   return { id, name, state, since: timeOf(sinceMs), lastHeartbeat: timeOf(heardMs), destinations, ...status };
 }
 

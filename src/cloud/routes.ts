@@ -21,6 +21,7 @@ export const CLOUD_ROUTES: readonly CloudRoute[] = [
   { method: 'POST', path: '/devices/{id}/messages', handle: calls.postMessage, for: 'device' },
   { method: 'GET', path: '/devices', handle: operator.listDevices, for: 'operator' },
   { method: 'GET', path: '/devices/{id}', handle: operator.getDevice, for: 'operator' },
+  { method: 'GET', path: '/devices/{id}/outages', handle: operator.listOutages, for: 'operator' },
   { method: 'DELETE', path: '/devices/{id}', handle: operator.removeDevice, for: 'operator' },
   { method: 'POST', path: '/devices/{id}/key', handle: operator.makeKey, for: 'operator' },
   { method: 'GET', path: '/metrics', handle: operator.getMetrics, for: 'operator' },

@@ -11,6 +11,7 @@ import { type Draft, NO_ATTACHMENTS } from '../mail/message/message.js';
 import type { KeyedContent, Store } from '../mail/store/store.js';
 import { aboutOf, entriesOf, type People, personOf } from './document.js';
 import type { DeviceNews, FleetDocuments, NewsBatch, Telling } from './fleet-store.js';
+import type { OutageLog, ToldNews, ToldPerson } from './outages.js';
 import { type DeviceContent, hashOf, type Ways } from './outbox.js';
 import { type About, DIGEST_DEVICES, digestOf, type Text, type TextOptions, textOf } from './texts/texts.js';
 import type { Direction } from './texts/words.js';
@@ -26,6 +27,8 @@ interface TellerOptions extends Ways {
   readonly people: Pick<People, 'devicesOf'>;
   readonly texts: TextOptions;
   readonly log: Log;
+  /** Keeps who was told. */
+  readonly outages: Pick<OutageLog, 'record'>;
 }
 
 /** Whom a device's document names. */
@@ -51,6 +54,8 @@ interface Progress {
   readonly early: Set<string>;
   readonly refused: Map<string, Error>;
   readonly told: Set<string>;
+  /** For the log of outages. */
+  readonly record: ToldNews[];
 }
 
 /** A message to accept. */
@@ -60,6 +65,12 @@ interface Job {
   /** The news that it tells. */
   readonly news: readonly DeviceNews[];
   readonly makeText: () => Text;
+}
+
+/** A message that was accepted. */
+interface AcceptedJob extends Pick<Job, 'entry'> {
+  readonly id: string;
+  readonly isDigest: boolean;
 }
 
 /** Messages accepted, and documents read, at the same time. */
@@ -91,26 +102,29 @@ export class Teller {
     this.#early.set(batch.id, early);
     const refused = new Map<string, Error>();
     const told = new Set<string>();
+    const record: ToldNews[] = [];
     try {
-      if (isClosed) await this.#tellRest(batch, { early, refused, told });
-      else await this.#tellEarly(batch, { early, refused, told });
+      if (isClosed) await this.#tellRest(batch, { early, refused, told, record });
+      else await this.#tellEarly(batch, { early, refused, told, record });
     } catch (error) {
       // The store can say nothing of its keys.
       return { told, refusal: error as Error };
+    } finally {
+      await this.#options.outages.record(record);
     }
     const [refusal = null] = refused.values();
     if (isClosed && refusal === null) this.#early.delete(batch.id);
     return { told, refusal };
   }
 
-  async #tellEarly(batch: NewsBatch, { early, refused, told }: Progress): Promise<void> {
+  async #tellEarly(batch: NewsBatch, { early, refused, told, record }: Progress): Promise<void> {
     const fresh = batch.news.filter(({ id }) => !early.has(id));
     for (const chunk of chunksOf(fresh, ({ device }) => device)) {
       const results = chunk.map(async (news) => {
         // The news of one device are told in order.
         if (refused.has(news.device)) return;
         try {
-          const isEverybody = await this.#tellEarlyOf(news);
+          const isEverybody = await this.#tellEarlyOf(news, record);
           early.add(news.id);
           if (isEverybody) told.add(news.id);
         } catch (error) {
@@ -124,7 +138,7 @@ export class Teller {
   }
 
   /** True if nobody waits for the end of the batch. */
-  async #tellEarlyOf(news: DeviceNews): Promise<boolean> {
+  async #tellEarlyOf(news: DeviceNews, record: ToldNews[]): Promise<boolean> {
     const { people } = this.#options;
     const audience = await this.#audienceOf(news.device);
     const mayWait = (entry: Entry) => {
@@ -139,11 +153,13 @@ export class Teller {
       return outcome.value;
     });
     const isEverybody = entries.length === audience.entries.length;
+    if (isEverybody || ids.length > 0)
+      record.push({ news, told: entries.map((entry, index) => toldPerson(entry, ids[index] as string)) });
     if (isEverybody || ids.length > 0 || audience.unreachable > 0) this.#log(news, ids, audience.unreachable);
     return isEverybody;
   }
 
-  async #tellRest(batch: NewsBatch, { early, refused, told }: Progress): Promise<void> {
+  async #tellRest(batch: NewsBatch, { early, refused, told, record }: Progress): Promise<void> {
     const people = new Map<string, Addressed[]>();
     const unreachable = new Map<string, number>();
     for (const chunk of chunksOf(batch.news, ({ device }) => device)) {
@@ -160,11 +176,14 @@ export class Teller {
     // A digest without the devices that could not be read would count as told of them, too.
     if (refused.size > 0 && batch.news.length > DIGEST_DEVICES) return;
     const jobs = [...people.values()].flatMap((addressed) => this.#jobsFor(batch, addressed));
-    const ids = await this.#acceptAll(jobs, refused);
+    const messages = await this.#acceptAll(jobs, refused);
     for (const news of batch.news) {
       if (refused.has(news.device)) continue;
       told.add(news.id);
-      const idsOf = ids.get(news.id) ?? [];
+      const ofNews = messages.get(news.id) ?? [];
+      record.push({ news, told: ofNews.map(({ entry, id }) => toldPerson(entry, id)) });
+      // A digest was logged by itself.
+      const idsOf = ofNews.flatMap(({ id, isDigest }) => (isDigest ? [] : id));
       // The others were logged while the batch was open.
       const others = early.has(news.id) ? 0 : (unreachable.get(news.id) ?? 0);
       if (idsOf.length + others > 0) this.#log(news, idsOf, others);
@@ -197,21 +216,29 @@ export class Teller {
     return [...plan.single.map((one) => this.#jobOf(one)), ...digests];
   }
 
-  /** Accepts the messages. Returns the ids of messages by news. A digest is logged by itself. */
+  /** Accepts the messages, and gives them by news. Logs digests. */
   async #acceptAll(
     jobs: readonly Job[],
     refused: Map<string, Error>,
-  ): Promise<ReadonlyMap<string, readonly string[]>> {
-    const ids = new Map<string, string[]>();
+  ): Promise<ReadonlyMap<string, readonly AcceptedJob[]>> {
+    const messages = new Map<string, AcceptedJob[]>();
     for (const chunk of chunksOf(jobs, ({ key }) => key)) {
       const outcomes = await Promise.allSettled(chunk.map((job) => this.#accept(job)));
-      for (const [index, { news }] of chunk.entries()) {
+      for (const [index, { news, entry }] of chunk.entries()) {
         const outcome = outcomes[index] as (typeof outcomes)[number];
         const [first] = news as [DeviceNews];
-        if (outcome.status === 'rejected') for (const { device } of news) refused.set(device, outcome.reason);
-        else if (news.length > 1)
-          this.#options.log.info('notified', { devices: news.length, kind: first.kind, ids: outcome.value });
-        else ids.set(first.id, [...(ids.get(first.id) ?? []), outcome.value]);
+        if (outcome.status === 'rejected') {
+          for (const { device } of news) refused.set(device, outcome.reason);
+          continue;
+        }
+        const accepted = { entry, id: outcome.value, isDigest: news.length > 1 };
+        if (accepted.isDigest)
+          this.#options.log.info('notified', { devices: news.length, kind: first.kind, ids: accepted.id });
+        for (const { id } of news) {
+          const others = messages.get(id);
+          if (others === undefined) messages.set(id, [accepted]);
+          else others.push(accepted);
+        }
       }
       // The outbox is full: try the others later.
       const isFull = outcomes.every(({ status }) => status === 'rejected');
@@ -221,7 +248,7 @@ export class Teller {
         for (const { device } of news) refused.set(device, reason);
       break;
     }
-    return ids;
+    return messages;
   }
 
   #jobOf({ news, about, entry }: Pick<Addressed, 'news' | 'about' | 'entry'>): Job {
@@ -252,6 +279,10 @@ export class Teller {
     const known = ids.length > 0 && { ids: ids.join(',') };
     this.#options.log.info('notified', { device, kind, unreachable, ...known });
   }
+}
+
+function toldPerson({ type, name, destination }: Entry, id: string): ToldPerson {
+  return { type, name, destination, id };
 }
 
 /** The key leaves out the text, which changes with the document. */

@@ -55,6 +55,7 @@ class Region {
     const more = { directory: `${DIRECTORY}/outbox`, outcomes: 'synced', keysMax: 100_000 } as const;
     const { store } = await openQuietly(clock, { disk, budget, ...more });
     const teller = new Teller({
+      outages: { record: async () => undefined },
       store: {
         accept: (draft, keyed) => store.accept([draft], keyed),
         recall: (key) => store.recall(key),

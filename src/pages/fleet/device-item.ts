@@ -1,7 +1,8 @@
 /**
  * One device of the list: it opens to whom the cloud would tell.
  */
-import { oneLine } from '../../base/text.js';
+import { MINUTE_MS, SECOND_MS } from '../../base/limits.js';
+import { oneLine, span } from '../../base/text.js';
 import { button, factList, html, openable, show } from '../dom.js';
 import { type Live, Refusal, wordsOf } from '../live.js';
 import { clockTime, exactTime, TYPES } from '../words.js';
@@ -55,9 +56,11 @@ export async function fillDevice(
     ...reported(device),
   ];
   const document = device.destinations === null ? NONE : await documentOf(id, live);
-  show(place, [facts, document], () => [
+  const outages = await outagesOf(place, device, live);
+  show(place, [facts, document, outages], () => [
     factList([...facts, ...aboutDocument(document)]),
     ...toldList(document),
+    ...outageList(outages),
     html(
       'div',
       { class: 'buttons' },
@@ -119,6 +122,83 @@ function toldList(document: DocumentShown): HTMLElement[] {
     html('ul', { class: 'rows' }, ...items),
     ...(more ? [html('p', { class: 'uneasy' }, more)] : []),
   ];
+}
+
+interface OutageShown {
+  readonly kind: string | null;
+  readonly began: string | null;
+  readonly ended: string | null;
+  readonly lastedS: number | null;
+  readonly told: readonly {
+    readonly at: string;
+    readonly of: string;
+    readonly type: number;
+    readonly name: string;
+    readonly destination: string;
+  }[];
+}
+
+/** What an open device shows of its outages. The cloud reads a log for them, so they are asked for only after a change. */
+const ASKED = new WeakMap<
+  Element,
+  { readonly change: string; readonly atMs: number; readonly shown: OutagesShown }
+>();
+type OutagesShown = { readonly scope: string; readonly outages: readonly OutageShown[] } | string;
+
+async function outagesOf(
+  place: Element,
+  { id, state, since }: FleetDevice,
+  { call }: Live,
+): Promise<OutagesShown> {
+  const change = `${id} ${state} ${since}`;
+  const before = ASKED.get(place);
+  // People are told a while after the change.
+  if (before?.change === change && Date.now() - before.atMs < MINUTE_MS) return before.shown;
+  let shown: OutagesShown;
+  try {
+    shown = (await call('GET', `/devices/${encodeURIComponent(id)}/outages`)).body;
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.status === 401) throw error;
+    shown = wordsOf(error);
+  }
+  ASKED.set(place, { change, atMs: Date.now(), shown });
+  return shown;
+}
+
+function outageList(shown: OutagesShown): HTMLElement[] {
+  if (typeof shown === 'string') return [html('p', { class: 'uneasy' }, shown)];
+  const part = shown.scope === 'instance' ? ', as far as this instance of the cloud has told of them' : '';
+  if (shown.outages.length === 0) return [html('p', {}, `No outage in the last 30 days${part}.`)];
+  const items = shown.outages.map(({ kind, began, ended, lastedS, told }) =>
+    html(
+      'li',
+      { class: 'row' },
+      html('span', {}, `${began === null ? 'not known' : exactTime(began)} to ${endOf(ended)}`),
+      html(
+        'span',
+        { class: 'soft' },
+        [lastedS === null ? '' : span(lastedS * SECOND_MS), kind ?? ''].join(' ').trim(),
+      ),
+      html(
+        'ul',
+        { class: 'rows' },
+        ...(told.length === 0 ? [html('li', {}, 'Nobody was told.')] : told.map(tellingItem)),
+      ),
+    ),
+  );
+  return [
+    html('p', {}, `Outages in the last 30 days${part}:`),
+    html('ul', { class: 'rows', 'data-outages': '' }, ...items),
+  ];
+}
+
+function endOf(ended: string | null): string {
+  return ended === null ? 'an end that is not known yet' : exactTime(ended);
+}
+
+function tellingItem({ at, of, type, name, destination }: OutageShown['told'][number]): HTMLElement {
+  const words = `${exactTime(at)}: ${oneLine(name)} (${oneLine(destination)}), ${of}`;
+  return html('li', {}, html('span', {}, words), ' ', html('span', { class: 'soft' }, TYPES[type - 1] ?? ''));
 }
 
 function remove(id: string, { call, act }: Live): void {
