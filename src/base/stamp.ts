@@ -81,8 +81,16 @@ export function ageMs(stamp: Stamp, clocks: Clocks, boots: Boots): number {
   const nowMs = clocks.bootMs();
   if (stamp.boot === clocks.boot) return Math.max(0, nowMs - stamp.bootMs);
   const then = boots.get(stamp.boot);
-  if (!then?.confirmed || clocks.trust() !== 'confirmed') return nowMs;
+  if (then === undefined || !isAgeKnown(stamp, clocks, boots)) return nowMs;
   return Math.max(nowMs, clocks.wallMs() - (then.startMs + stamp.bootMs));
+}
+
+/** False if `stamp` may be older than ageMs() gives. */
+export function isAgeKnown(stamp: Stamp, clocks: Clocks, boots: Boots): boolean {
+  return (
+    stamp.boot === clocks.boot ||
+    (boots.get(stamp.boot)?.confirmed === true && clocks.trust() === 'confirmed')
+  );
 }
 
 /** The wall time of `stamp`, as far as it is known. For people to read, not for ages. */

@@ -20,7 +20,7 @@ import {
   type StorageState,
 } from '../base/views.js';
 import type { ShortWay } from '../mail/delivery/cloud-transport.js';
-import { Delivery } from '../mail/delivery/delivery.js';
+import { Delivery, type Tell } from '../mail/delivery/delivery.js';
 import { inOrder, namesOf, type Reloaded, type System, storeOptions, tokenSources } from '../mail/engine.js';
 import type { Address } from '../mail/message/address.js';
 import type { BeginMail } from '../mail/message/message.js';
@@ -32,6 +32,7 @@ import { AddressBook } from './book/address-book.js';
 import { type LazyHistory, lazyHistory } from './history/lazy-history.js';
 import type { Link } from './link/link.js';
 import type { Sync } from './link/sync.js';
+import type { Notices } from './notices.js';
 import { DEVICE_SETTINGS, type DeviceConfig, exposedAdvice, type LinkConfig } from './settings.js';
 
 /** A running daemon. */
@@ -68,6 +69,8 @@ interface Parts {
   readonly homesOf: (address: Address) => readonly Address[];
   readonly refused: RefusedTotals;
   readonly history: LazyHistory;
+  /** Who writes the mails of the daemon itself; null until a setting asks for it. */
+  readonly notices: { by: Notices | null };
   /** Retries relays and cloud at once: the network has changed, or a person wants it. */
   wake(): void;
 }
@@ -98,7 +101,9 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
   // Without a cloud, SMS, calls and pushes wait until they expire.
   const openTokens = tokenSources(system, live.stateDir);
   const short = cloud?.short ?? null;
-  const delivery = new Delivery({ store, config: live, ...system, openTokens, short });
+  const notices: Parts['notices'] = { by: null };
+  const tell: Tell = (what, id) => notices.by?.tell(what, id);
+  const delivery = new Delivery({ store, config: live, ...system, openTokens, short, tell });
   const wake = () => {
     delivery.wake();
     cloud?.link.wake();
@@ -152,12 +157,20 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
   const beginMail: BeginMail = async (terms) =>
     (await import('./api/mail-door.js')).createMailDoor(mailParts)(terms);
   const { homesOf } = mailParts;
-  return { live, system, store, cloud, delivery, api, beginMail, homesOf, refused, history, wake };
+  return { live, system, store, cloud, delivery, api, beginMail, homesOf, refused, history, notices, wake };
+}
+
+/** Follows the settings of the mails of the daemon itself. Their part is loaded when the first of them is set. */
+async function followNotices({ live, system, store, delivery, notices }: Parts): Promise<void> {
+  if (notices.by === null && live.failuresTo === null && live.returnReport === null) return;
+  const { Notices } = await import('./notices.js');
+  notices.by ??= await Notices.open({ ...system, store, delivery, config: live });
+  notices.by.follow();
 }
 
 async function start(parts: Parts): Promise<Daemon> {
-  const { live, system, store, cloud, delivery, api, history, wake } = parts;
-  const { log, version } = system;
+  const { live, system, store, cloud, delivery, api, history, notices, wake } = parts;
+  const { log } = system;
   let isApiOpen = false;
   const smtp = await openSmtp(parts, () => isApiOpen);
   let listeners: Listeners;
@@ -169,6 +182,7 @@ async function start(parts: Parts): Promise<Daemon> {
   }
   warnOfHanded(parts, 'listen', listeners.addresses);
   warnOfHanded(parts, 'smtpListen', smtp?.addresses ?? []);
+  await followNotices(parts);
   delivery.start();
   cloud?.start(delivery);
   const isOffline = () => isRelayDown(delivery.relayView().state) || cloud?.link.isOnline === false;
@@ -176,9 +190,7 @@ async function start(parts: Parts): Promise<Daemon> {
     log.debug('network changed');
     wake();
   }, isOffline);
-  const { queued, deferred, held } = store.counts();
-  const [listen, smtpListen] = [listeners, smtp].map((door) => door?.addresses.map(addressOf).join(','));
-  log.info('started', { version, listen, smtp: smtpListen, queued, deferred, held: held || undefined });
+  logStart(parts, listeners, smtp);
   return {
     addresses: listeners.addresses,
     smtpAddresses: smtp?.addresses ?? [],
@@ -187,6 +199,7 @@ async function start(parts: Parts): Promise<Daemon> {
       const { values, renewsDelivery, taken, waiting } = DEVICE_SETTINGS.changes(live, next);
       Object.assign(live, values);
       if ('cloudProxy' in values) cloud?.link.wake();
+      await followNotices(parts);
       await delivery.reload(renewsDelivery);
       return { taken, waiting };
     },
@@ -199,7 +212,7 @@ async function start(parts: Parts): Promise<Daemon> {
           const closed = [listeners.close(), smtp?.close()];
           await Promise.all([...closed, api.stop(STOP_REQUESTS_MS), smtp?.stop(STOP_REQUESTS_MS)]);
         },
-        () => delivery.stop(),
+        async () => void (await Promise.all([notices.by?.stop(), delivery.stop()])),
         async () => cloud?.sync.stop(),
         // The goodbye is the last request to the cloud.
         async () => cloud?.link.stop(next && hasMoved(live, next) ? 'moved' : 'stopping'),
@@ -208,6 +221,13 @@ async function start(parts: Parts): Promise<Daemon> {
         async () => log.info('stopped'),
       ]),
   };
+}
+
+function logStart({ system, store }: Parts, ...doors: readonly (Listeners | null)[]): void {
+  const { queued, deferred, held } = store.counts();
+  const [listen, smtp] = doors.map((door) => door?.addresses.map(addressOf).join(','));
+  const { log, version } = system;
+  log.info('started', { version, listen, smtp, queued, deferred, held: held || undefined });
 }
 
 /** Listens on the addresses of the settings, and on the sockets that systemd hands over. */

@@ -42,6 +42,11 @@ import {
 } from '../mail/settings.js';
 import { checkMail, effectiveMail } from '../mail/settings-rules.js';
 
+const address = shown(
+  'one email address such as gateway@example.com',
+  (text) => parseAddress(text) ?? refuse('not an email address'),
+);
+
 /** One reader for all, or `USER=READER` with commas between them. */
 const localMail: Kind<LocalMail> = {
   allowed: 'one email address, or users with their readers such as root=a@example.com,*=people',
@@ -93,6 +98,25 @@ const cloudUrl = shown(
   },
 );
 
+/** When a report is mailed after an outage, and to whom. */
+export interface ReturnReport {
+  /** It lasted for so long. */
+  readonly afterMs: number;
+  /** Null: to the address of FIELDPOST_FAILURES_TO. */
+  readonly to: Address | null;
+}
+
+const outage = duration('1m', '365d');
+const returnReport: Kind<ReturnReport> = {
+  allowed: 'a length of time from 1m to 365d, and perhaps an address: 1h,ops@example.com',
+  parse(text) {
+    const [length = '', to, ...more] = items(text);
+    if (more.length > 0) refuse('more than a length of time and one address');
+    return { afterMs: outage.parse(length), to: to === undefined ? null : address.parse(to) };
+  },
+  show: ({ afterMs, to }) => `${outage.show(afterMs)}${to === null ? '' : `,${to}`}`,
+};
+
 /** Every setting by its member of DeviceConfig. */
 export const DEVICE_ROWS = {
   ...RELAY_SETTINGS,
@@ -104,6 +128,26 @@ export const DEVICE_ROWS = {
       words: 'only that of `FIELDPOST_FROM`',
       about:
         'Further senders that a message may have: addresses, or domains such as `example.com`, separated by commas. A ready-made mail of any other sender is sent with that of `FIELDPOST_FROM`.',
+    }),
+    failuresTo: optional({
+      key: 'FIELDPOST_FAILURES_TO',
+      kind: address,
+      none: 'none: nobody is told',
+      about:
+        'Who gets a mail about messages that failed or expired: at most one an hour, with the reply and what to do. See *Mails of the daemon itself* in fieldpost(1).',
+    }),
+    returnReport: optional({
+      key: 'FIELDPOST_RETURN_REPORT',
+      kind: returnReport,
+      about:
+        'After no relay could be reached for this long, one mail says for how long, and what became of the mails that waited. Without an address it goes to that of `FIELDPOST_FAILURES_TO`.',
+    }),
+    lateNote: given({
+      key: 'FIELDPOST_LATE_NOTE',
+      kind: oneOf(['no', 'yes']),
+      fallback: 'no',
+      about:
+        'Whether the text of a mail that waited for an hour or more begins with a line that says so: `Waited 21 days on the device`. A ready-made mail stays as it is. All of them have the header `X-Fieldpost-Waited`.',
     }),
     fromHeader: given({
       key: 'FIELDPOST_FROM_HEADER',
@@ -339,6 +383,9 @@ export function checkDevice(check: Check<typeof DEVICE_ROWS, DeviceConfig>): voi
       "FIELDPOST_CLOUD needs it: the file with this device's key (or the systemd credential cloud-key, which a restart reads)",
     );
   }
+  const { failuresTo, returnReport } = check.config;
+  if (returnReport?.to === null && failuresTo === null && !check.isBad('failuresTo'))
+    check.problem('returnReport', 'it has no address: add one behind a comma, or set FIELDPOST_FAILURES_TO');
   check.certificate('cloudCert', 'cloudCertKey');
   check.certificate('smtpCert', 'smtpKey');
   check.tokens('apiToken', [apiToken]);

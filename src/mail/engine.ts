@@ -64,7 +64,7 @@ export interface Reloaded {
 
 /** The options of a store. It follows `config`, which a reload changes. */
 export function storeOptions(
-  config: MailConfig & Pick<BudgetLimits, 'maxShare'>,
+  config: MailConfig & Pick<BudgetLimits, 'maxShare' | 'failuresTo'>,
   system: System,
 ): Omit<StoreOptions, 'directory'> {
   return {

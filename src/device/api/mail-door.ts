@@ -10,6 +10,7 @@ import type { Exchange } from '../../base/http/exchange.js';
 import { checkPercent, invalidQuery } from '../../base/http/query.js';
 import { MAIL_RECIPIENTS_MAX } from '../../base/limits.js';
 import { cut, visible } from '../../base/text.js';
+import { WAIT_HEADER_OCTETS_MAX } from '../../mail/delivery/smtp/rendering.js';
 import { type Address, localAddressOf, parseAddress, recipientKey } from '../../mail/message/address.js';
 import { parseMailboxes } from '../../mail/message/mailbox.js';
 import type {
@@ -108,7 +109,7 @@ export const takeMail: Take = async (exchange, context, key, accept) => {
 /** Throws too-large if a mail has too many octets, announced or come. */
 function checkOctetsOf(octets: number, { settings, mailLimitBytes }: MailDoorParts): void {
   if (octets > settings.maxMessageBytes) throw tooLargeMessage(settings.maxMessageBytes);
-  checkOctets(octets, mailLimitBytes());
+  checkOctets(octets + WAIT_HEADER_OCTETS_MAX, mailLimitBytes());
 }
 
 /** The place that is kept for the mail. One whose header may say that it is urgent is judged when it has come. */

@@ -9,7 +9,7 @@ import type { Clock } from '../../base/system/clock.js';
 import type { Connect } from '../../base/system/connect.js';
 import type { Log } from '../../base/system/log.js';
 import type { Outcomes, RelayView, TrialStep, TriedRelay } from '../../base/views.js';
-import type { Message } from '../message/message.js';
+import type { Message, Verdict } from '../message/message.js';
 import { heloNameOf, senderOf } from '../names.js';
 import { type MailConfig, showRelay } from '../settings.js';
 import type { Store } from '../store/store.js';
@@ -18,16 +18,19 @@ import { type AgeingType, Expiry } from './expiry.js';
 import { type OpenTokenSource, RelayTokens } from './oauth/access-tokens.js';
 import { OutcomeWriter } from './outcome-writer.js';
 import { Queue } from './queue.js';
-import { Rendering } from './smtp/rendering.js';
+import { type LateConfig, Rendering } from './smtp/rendering.js';
 import type { openSession } from './smtp/session.js';
 import { type Mail, SmtpTransport } from './smtp/smtp-transport.js';
 import type { Load, Transport } from './transport.js';
+
+/** An outcome of the message `id` is recorded, or the state of the relay of this name has changed. */
+export type Tell = (what: Verdict['kind'] | 'relay', id: string) => void;
 
 /** What delivery is given. */
 interface DeliveryOptions {
   readonly store: Store;
   /** A reload may change it at any time. Its relay settings take effect with reload(). */
-  readonly config: MailConfig;
+  readonly config: MailConfig & LateConfig;
   readonly clock: Clock;
   /** In [0, 1). */
   random(): number;
@@ -45,6 +48,7 @@ interface DeliveryOptions {
   readonly openTokens?: OpenTokenSource;
   /** How SMS, calls and pushes leave; null: they cannot be sent, and expire. */
   readonly short: ShortWay | null;
+  readonly tell?: Tell;
 }
 
 /** Calls first: they are the most urgent. */
@@ -79,6 +83,7 @@ export class Delivery {
     this.#writer = new OutcomeWriter(options, {
       deferred: (id) => this.#deferred(id),
       relieved: () => this.#relieved(),
+      tell: options.tell,
     });
     const reasonOf = (type: AgeingType) => this.#shortOf(type)?.transport.peers[0].reason ?? null;
     this.#expiry = new Expiry({ ...options, writer: this.#writer, reasonOf });

@@ -28,6 +28,8 @@ interface OutcomeListener {
   deferred(id: string): void;
   /** All outcomes are recorded, and there is room for more. */
   relieved(): void;
+  /** Called for each recorded outcome; left out: nobody listens. */
+  readonly tell?: ((kind: Verdict['kind'], id: string) => void) | undefined;
 }
 
 /** Records outcomes, and keeps those that the store cannot take yet. */
@@ -138,6 +140,7 @@ export class OutcomeWriter {
     }
     this.#tell(entry);
     this.outcomes[entry.verdict.kind]++;
+    this.#listener.tell?.(entry.verdict.kind, entry.id);
     if (entry.verdict.kind === 'deferred') this.#listener.deferred(entry.id);
     return null;
   }

@@ -130,6 +130,8 @@ interface Terms {
   readonly counts?: true;
   /** Whose share of the queue it takes, if the share of a caller is bounded. */
   readonly caller?: string;
+  /** A mail of the daemon itself: the id of the last message whose failure it tells, or empty. Its own failure is not told. */
+  readonly notice?: string;
 }
 
 interface DraftParts extends Terms {

@@ -1,5 +1,5 @@
 /**
- * Renders an email for the wire (RFC 5322, RFC 2045): the same bytes at every attempt. All lines of a letter of ours end in
+ * Renders an email for the wire (RFC 5322, RFC 2045): the same letter is the same bytes at every attempt. All lines of a letter of ours end in
  * CRLF, none begins with a dot, and only addresses may hold more than ASCII (RFC 6532). A ready-made mail goes as it came,
  * behind the headers that it lacks.
  */
@@ -159,14 +159,12 @@ function join(pieces: readonly (string | Buffer)[]): Buffer {
 }
 
 /** What the headers say. */
-interface Stamps extends Pick<Letter, 'messageId' | 'dateMs'> {
+interface Stamps extends Pick<Letter, 'messageId' | 'dateMs' | 'headers'> {
   readonly from: Address;
-  /** Ours, in front of all others. */
-  readonly first?: NonNullable<MailHead['headers']>;
 }
 
 /**
- * A ready-made mail for the wire: the headers that it lacks, and its octets as they came. Its stream throws storage-damaged
+ * A ready-made mail for the wire: `headers`, those that it lacks, and its octets as they came. Its stream throws storage-damaged
  * if the file does not have its declared size.
  */
 export function renderReadyMade(content: ReadyMadeContent, stamps: Stamps, file: LetterFile): Rendered {
@@ -182,10 +180,10 @@ export function renderReadyMade(content: ReadyMadeContent, stamps: Stamps, file:
 
 function missingHeaders(
   { missing, fromName = '' }: ReadyMadeContent,
-  { from, messageId, dateMs, first = [] }: Stamps,
+  { from, messageId, dateMs, headers = [] }: Stamps,
 ): string {
   return (
-    first.map(([name, value]) => ownHeader(name, value)).join('') +
+    headers.map(([name, value]) => ownHeader(name, value)).join('') +
     (missing.includes('from') ? mailboxesHeader('From', [{ name: fromName, address: from }]) : '') +
     (missing.includes('date') && dateMs !== null ? header('Date', formatDate(dateMs)) : '') +
     (missing.includes('message-id') ? header('Message-ID', `<${messageId}>`) : '')

@@ -57,11 +57,11 @@ function extrasOf(
   [mail = '', ...others]: readonly string[],
   { storeId, sender }: Acceptor,
 ): Extras | undefined {
-  const { urgent, lifeMs, onlySends, caller, collapse, counts, content } = draft;
+  const { urgent, lifeMs, onlySends, caller, collapse, counts, notice, content } = draft;
   const isReadyMade = 'missing' in content;
   const hasOthers = others.length > 0;
-  const isPlain =
-    !urgent && lifeMs === undefined && !onlySends && caller === undefined && collapse === undefined;
+  const terms = [lifeMs, caller, collapse, notice];
+  const isPlain = !urgent && !onlySends && terms.every((term) => term === undefined);
   if (isPlain && !hasOthers && !isReadyMade) return undefined;
   const own = 'messageId' in draft && draft.messageId !== undefined ? ownText(draft.messageId) : undefined;
   return {
@@ -73,6 +73,7 @@ function extrasOf(
     ...(onlySends && { onlySends }),
     ...(collapse !== undefined && { collapse: ownText(collapse), ...(counts && { counts }) }),
     ...(caller !== undefined && { caller }),
+    ...(notice !== undefined && { notice }),
   };
 }
 

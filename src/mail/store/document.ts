@@ -41,6 +41,8 @@ export interface StoreDocument {
   readonly unknownEvents?: readonly object[];
   /** What many messages share; a row has the number of its kind. Format 1 has none. */
   readonly kinds?: readonly RowKind[];
+  /** See State.untold. */
+  readonly untold?: readonly string[];
   /** The order in which messages were deferred, failed, and lost their content. */
   readonly orders?: Readonly<Partial<Record<(typeof ORDERED)[number], readonly string[]>>>;
   /** Some hundred at a time, each on demand. */
@@ -71,6 +73,7 @@ export function toDocument(state: State): StoreDocument {
     keys: [...state.keys, ...state.sendKeys].map(([key, entry]) => ({ key, ...entry })),
     book: toBookDocument(state.book),
     ...(state.unknownEvents.length > 0 && { unknownEvents: state.unknownEvents }),
+    ...(state.untold.size > 0 && state.bounds.untoldMax > 0 && { untold: [...state.untold] }),
     ...state.more,
     kinds,
     ...(ordered.length > 0 && {
@@ -149,6 +152,7 @@ export function fromDocument(document: StoreDocument, bounds: Bounds): State {
   }
   if (document.kinds) insertRows(state, document, document.kinds);
   else insertOldRows(state, document.messages as Iterable<readonly SnapshotRow[]>);
+  for (const id of document.untold ?? []) state.untold.add(id);
   for (const { key, ...entry } of document.keys) insertKey(state, key, entry);
   for (const [relay, buckets] of Object.entries(document.sentBy ?? {}))
     state.sentBy.set(relay, new Tally(buckets));

@@ -46,7 +46,7 @@ export interface LedgerOptions extends BoundsOptions, Partial<Pick<SnapshotOptio
   readonly takeLock: TakeLock;
   readonly directory: string;
   /** A reload changes this object. */
-  readonly budget: { readonly maxSpoolBytes: number };
+  readonly budget: { readonly maxSpoolBytes: number; readonly failuresTo?: unknown };
 }
 
 /** Is given a message whose status may have changed, or `book` after a change of the address book. */

@@ -90,6 +90,8 @@ export interface BudgetLimits {
   readonly minFreeBytes: number;
   /** The part of the queue that one caller may fill, in percent; left out: all of it. */
   readonly maxShare?: number;
+  /** Who is told of failures; null or left out: nobody, and the store does not remember which were told. */
+  readonly failuresTo?: unknown;
 }
 
 /** The most that may be on an account. */

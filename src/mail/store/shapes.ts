@@ -24,7 +24,7 @@ const ATTACHMENT = {
   ...{ name: '', type: '', size: 0, crc: 0 },
 };
 const EXTRAS = {
-  ...{ 'mail?': '', 'messageId?': '', 'lifeMs?': TIME, 'caller?': '' },
+  ...{ 'mail?': '', 'messageId?': '', 'lifeMs?': TIME, 'caller?': '', 'notice?': '' },
   ...{ 'isReadyMade?': true, 'urgent?': true, 'onlySends?': true },
   ...{ 'collapse?': '', 'counts?': true, 'replaced?': 0 },
 };
@@ -102,6 +102,7 @@ const DOCUMENT = {
   'sentBy?': mapOf([[0, '', TIME]]),
   'unknownEvents?': [isEvent],
   'kinds?': [{ type: 0, status: '', boot: '', 'from?': '' }],
+  'untold?': [''],
   'orders?': { 'deferred?': [''], 'kept?': [''], 'finished?': [''] },
 };
 // Format 1 had an index of its lines.

@@ -61,6 +61,8 @@ export interface State extends RememberedKeys {
   readonly slots: Map<string, Set<string>>;
   /** What waits of callers whose share is bounded. Of content, also what is kept for a retry. */
   readonly accounts: Accounts;
+  /** The ids of messages that failed or expired, and that no mail of the daemon has told of; in the order of their end. */
+  readonly untold: Set<string>;
   book: Book;
   /** Sender of the last email, kept to share the string. Not in the journal. */
   sender: Sender | null;
@@ -97,6 +99,7 @@ export function emptyState(bounds: Bounds): State {
     forCloud: new Set(),
     slots: new Map(),
     accounts: new Map(),
+    untold: new Set(),
     keys: new Map(),
     sendKeys: new Map(),
     book: emptyBook(),
@@ -224,7 +227,23 @@ export function accept(
   const files = attachments && attachments.length > 0 ? { attachments } : undefined;
   if (extras || files || more) row.push({ ...more, ...files, ...(extras && { extras }) });
   insertRow(state, row);
+  if (extras?.notice) told(state, extras.notice);
   forgetSurplus(state);
+}
+
+/** A mail tells of the failures up to this one. */
+function told({ untold }: State, lastId: string): void {
+  if (!untold.has(lastId)) return;
+  for (const id of untold) {
+    untold.delete(id);
+    if (id === lastId) return;
+  }
+}
+
+/** A message has failed or expired. That of the daemon itself is not told. */
+function countUntold({ untold, bounds }: State, { id, extras }: Message): void {
+  untold.delete(id);
+  if (untold.size < bounds.untoldMax && extras?.notice === undefined) untold.add(id);
 }
 
 function applyOutcome(state: State, event: OutcomeEvent): void {
@@ -236,6 +255,7 @@ function applyOutcome(state: State, event: OutcomeEvent): void {
       message.sent = event.at;
       if (event.relay !== undefined) countSent(state.sentBy, event.relay, event.at);
     }
+    if (event.e === 'failed' || event.e === 'expired') countUntold(state, message);
     if (event.e !== 'deferred') return finish(state, message, event.e);
     message.due = event.due;
     message.status = 'deferred';

@@ -119,6 +119,8 @@ export class Store {
   readonly storeId: string;
   /** The boots that a stamp refers to. */
   readonly boots: Boots;
+  /** Messages whose failure nobody was told: their ids, the oldest failure first, at most UNTOLD_MAX. */
+  readonly untold: ReadonlySet<string>;
   readonly reachability: Reachability;
   /** What relays with a rate have taken. */
   readonly sentBy: Tallies;
@@ -153,6 +155,7 @@ export class Store {
     this.#sweepAlarm = new Alarm(options.clock, () => void this.sweep());
     this.storeId = state.storeId;
     this.boots = state.boots;
+    this.untold = state.untold;
     this.reachability = reachability;
     this.sentBy = state.sentBy;
     this.book = this.#keepBook();
@@ -337,13 +340,14 @@ export class Store {
   }
 
   /**
-   * At most `limit` messages, newest first, of one status if given, accepted before the message `after`. Ids sort by
-   * acceptance, so a page is right even if the message `after` was forgotten.
+   * At most `limit` messages, newest first, of one status if given, accepted before the message `after`; only digests of
+   * failures with `isDigest`. Ids sort by acceptance, so a page is right even if the message `after` was forgotten.
    */
-  list(query: { status: Status | null; limit: number; after: string | null }): Page {
-    const { status, limit, after } = query;
+  list(query: { status: Status | null; limit: number; after: string | null; isDigest?: true }): Page {
+    const { status, limit, after, isDigest } = query;
     const messages: Message[] = [];
-    const isWanted: IsWanted = (known) => (status ?? known.status) === known.status;
+    const isWanted: IsWanted = (known) =>
+      (status ?? known.status) === known.status && (!isDigest || !!known.extras?.notice);
     for (const message of this.#state.messages.selectBackwards(isWanted, after)) {
       if (messages.length === limit) return { messages, next: (messages.at(-1) as Message).id };
       messages.push(message);

@@ -11,6 +11,8 @@ import type { Attachment, Message } from '../message/message.js';
 /** Memory that messages leave to the address book. */
 const BOOK_MEMORY_BYTES = 512 * KIB;
 export const IDEMPOTENCY_KEYS_MAX = 10_000;
+/** Their ids take 56 KiB. */
+export const UNTOLD_MAX = 1000;
 
 /** How much a state may hold. Settings, not part of the history. */
 export interface Bounds {
@@ -22,11 +24,13 @@ export interface Bounds {
   readonly finishedBytesMax: number;
   /** How many Idempotency-Keys are remembered. */
   readonly keysMax: number;
+  /** How many failures are remembered until somebody is told of them; 0: nobody is. A reload changes it. */
+  readonly untoldMax: number;
 }
 
 /** Without `memoryBytesMax` memory has no bound; without `keysMax` it is IDEMPOTENCY_KEYS_MAX. */
 export type BoundsOptions = Pick<Bounds, 'historyMax'> &
-  Partial<Bounds> & { readonly budget?: { readonly maxSpoolBytes: number } };
+  Partial<Bounds> & { readonly budget?: { readonly maxSpoolBytes: number; readonly failuresTo?: unknown } };
 
 /** The bounds, with defaults. */
 export function boundsOf(options: BoundsOptions): Bounds {
@@ -35,6 +39,9 @@ export function boundsOf(options: BoundsOptions): Bounds {
     ...{ historyMax, memoryBytesMax, keysMax },
     get finishedBytesMax() {
       return (options.budget?.maxSpoolBytes ?? Number.POSITIVE_INFINITY) * FINISHED_SHARE;
+    },
+    get untoldMax() {
+      return options.budget?.failuresTo ? UNTOLD_MAX : 0;
     },
   };
 }

@@ -46,6 +46,8 @@ export interface SmtpOptions {
   /** In [0, 1). */
   readonly random: () => number;
   readonly log: Log;
+  /** The state of a relay has changed. */
+  readonly tell?: (what: 'relay', name: string) => void;
 }
 
 /** A mail that can be offered. */
@@ -75,8 +77,10 @@ export class SmtpTransport implements Transport<Mail> {
     const relays = new Map<Peer, RelayConfig>();
     for (const relay of config.relays) {
       const name = `${relay.host}:${relay.port}`;
-      const onChange: PeerOptions['onChange'] = (state, why) =>
+      const onChange: PeerOptions['onChange'] = (state, why) => {
         log[state === 'ok' ? 'info' : 'warn'](`relay ${state}`, { relay: name, ...why });
+        options.tell?.('relay', name);
+      };
       relays.set(new Peer(name, { ...options, onChange }), relay);
     }
     this.peers = [...relays.keys()];
