@@ -98,6 +98,13 @@ t.test('every setting reaches its own field', async (t) => {
       ]),
     ],
     FIELDPOST_URGENT_HEADERS: ['yes', 'urgentHeaders', 'yes'],
+    FIELDPOST_FAILURES_TO: ['ops@b.example', 'failuresTo', 'ops@b.example'],
+    FIELDPOST_RETURN_REPORT: [
+      '90m, me@b.example',
+      'returnReport',
+      { afterMs: 5_400_000, to: 'me@b.example' },
+    ],
+    FIELDPOST_LATE_NOTE: ['yes', 'lateNote', 'yes'],
     FIELDPOST_STATE_DIR: ['/s', 'stateDir', '/s'],
     FIELDPOST_LOG: ['warn', 'logLevel', 'warn'],
     FIELDPOST_BACKOFF_MIN: ['3s', 'backoffMinMs', 3000],
@@ -428,6 +435,12 @@ t.test('secrets and files that cannot be used', async (t) => {
     [{ FIELDPOST_LOCAL_MAIL: 'c@x.example,d@x.example' }, /\* has two readers/],
     [{ FIELDPOST_RELAY_CERT_FILE: '/cert' }, /RELAY_KEY_FILE: FIELDPOST_RELAY_CERT_FILE needs it/],
     [{ FIELDPOST_RELAY_CERT_FILE: '/cert', FIELDPOST_RELAY_KEY_FILE: '/other' }, /not that of the/],
+    [{ FIELDPOST_FAILURES_TO: 'a@b.example,c@b.example' }, /not an email address/],
+    [{ FIELDPOST_RETURN_REPORT: '1h' }, /no address: add one behind a comma, or set FIELDPOST_FAILURES_TO/],
+    [{ FIELDPOST_RETURN_REPORT: '30s,a@b.example' }, /less than 1m/],
+    [{ FIELDPOST_RETURN_REPORT: '1h,ops' }, /not an email address/],
+    [{ FIELDPOST_RETURN_REPORT: '1h,a@b.example,c' }, /more than a length of time and one address/],
+    [{ FIELDPOST_LATE_NOTE: 'true' }, /not one of these/],
   ];
   for (const [env, words] of cases) {
     const { problems } = parse(env, files);

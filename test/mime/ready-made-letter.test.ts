@@ -14,7 +14,7 @@ const MAIL = Buffer.from('Subject: x\r\n\r\n.\r\n');
 
 async function rendered(
   missing: readonly Missing[],
-  stamps: Partial<{ dateMs: null }> = {},
+  stamps: Partial<{ dateMs: null; headers: readonly (readonly [string, string])[] }> = {},
   size = MAIL.length,
 ) {
   const file = {
@@ -38,6 +38,11 @@ t.test('only what is missing is added', async (t) => {
     text: `From: "Pump, 3" <device@x.example>\r\nDate: Fri, 20 Nov 2026 09:00:00 +0000\r\nMessage-ID: <1@x.example>\r\n${MAIL}`,
     isOfSize: true,
   });
+});
+
+t.test('headers of ours stand in front', async (t) => {
+  const headers = [['X-Fieldpost-Waited', 'P21D']] as const;
+  t.same(await rendered([], { headers }), { text: `X-Fieldpost-Waited: P21D\r\n${MAIL}`, isOfSize: true });
 });
 
 t.test('while the clock is wrong the relay adds the date', async (t) => {

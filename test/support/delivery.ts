@@ -113,6 +113,8 @@ export class FakeRelays {
   readonly opened: string[] = [];
   /** Every message offered, in order. */
   readonly offered: string[] = [];
+  /** What was offered last. */
+  content = '';
   readonly envelopes: Envelope[] = [];
   /** Whether a next message may be announced, and how many were. */
   takesAhead = true;
@@ -178,6 +180,7 @@ export class FakeRelays {
     } catch {
       return trouble('content', 'source');
     }
+    this.content = id;
     // Of a whole mail the Message-ID begins with it.
     id = /^Message-ID: <(\w+)\./m.exec(id)?.[1] ?? id;
     this.offered.push(id);

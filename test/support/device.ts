@@ -4,6 +4,7 @@
 
 import { wallMsOf } from '../../src/base/stamp.js';
 import type { LogFields } from '../../src/base/system/log.js';
+import { Notices } from '../../src/device/notices.js';
 import type { DeviceConfig } from '../../src/device/settings.js';
 import { Delivery } from '../../src/mail/delivery/delivery.js';
 import type { Ending } from '../../src/mail/delivery/smtp/protocol.js';
@@ -12,7 +13,7 @@ import type { Store } from '../../src/mail/store/store.js';
 import { FakeClock, settled } from './clock.js';
 import { CONFIG, FakeRelays, post, TAKEN, trouble } from './delivery.js';
 import { FaultyDisk } from './faulty-disk.js';
-import { openOn } from './store.js';
+import { openOn, STATE_DIR } from './store.js';
 import { configOf } from './system.js';
 
 interface RebootOptions {
@@ -35,7 +36,11 @@ export class Device {
   onOpen: (isOpened: boolean) => void = () => undefined;
   /** Every message offered to a relay, in order. */
   readonly offered: string[] = [];
-  readonly #settings: Partial<DeviceConfig>;
+  /** Every mail that a relay took, in order. */
+  readonly mails: string[] = [];
+  /** A reload changes it. */
+  readonly config: DeviceConfig;
+  #notices: Notices | null = null;
   #store: Store | null = null;
   #delivery: Delivery | null = null;
   #boots = 0;
@@ -49,7 +54,19 @@ export class Device {
 
   private constructor(clock: FakeClock, settings: Partial<DeviceConfig>) {
     this.clock = clock;
-    this.#settings = settings;
+    this.config = { ...configOf({}), ...CONFIG, stateDir: STATE_DIR, minFreeBytes: 0, ...settings };
+  }
+
+  /** Follows a change of its settings. */
+  async follow(): Promise<void> {
+    const { disk, clock, store, config } = this;
+    const delivery = this.#delivery as Delivery;
+    const line = (event: string, fields: LogFields = {}) => this.onLog(event, fields);
+    const log = { debug: line, info: line, warn: line, error: line };
+    const parts = { ...{ disk, clock, store, config, delivery, log }, hostname: () => 'gw-17' };
+    if (this.#notices === null && config.failuresTo === null && config.returnReport === null) return;
+    this.#notices ??= await Notices.open(parts);
+    this.#notices.follow();
   }
 
   get store(): Store {
@@ -77,9 +94,11 @@ export class Device {
       this.disk.cutPower();
       this.disk = disk;
     } else {
+      await this.#notices?.stop();
       await this.#delivery?.stop();
       await this.store.close();
     }
+    this.#notices = null;
     this.clock = this.clock.reboot(clock);
     await this.#start();
   }
@@ -92,8 +111,12 @@ export class Device {
   }
 
   async #start(): Promise<void> {
-    const { clock, disk } = this;
-    const { store } = await openOn(disk, ++this.#boots, { clock });
+    const { clock, disk, config } = this;
+    const { store } = await openOn(disk, ++this.#boots, {
+      clock,
+      directory: config.stateDir,
+      budget: config,
+    });
     const relays = new FakeRelays();
     relays.onOpen = () => {
       this.onOpen(this.isLinkUp);
@@ -102,23 +125,27 @@ export class Device {
     relays.onSend = (id) => {
       if (!this.isLinkUp) return trouble('dot', 'lost');
       this.offered.push(id);
-      return this.answer(id);
+      const ending = this.answer(id);
+      if (ending === TAKEN) this.mails.push(relays.content);
+      return ending;
     };
     const line = (event: string, fields: LogFields = {}) => this.onLog(event, fields);
     const log = { debug: line, info: line, warn: line, error: line };
     this.#store = store;
     const delivery = new Delivery({
       store,
-      config: { ...configOf({}), ...CONFIG, ...this.#settings },
+      config,
       openSession: ({ relay }) => relays.session(relay),
       connect: () => Promise.reject(new Error('nothing is connected')),
       hostname: () => 'device.example',
       short: null,
+      tell: (what, id) => this.#notices?.tell(what, id),
       clock,
       random: () => 0.5,
       log,
     });
     this.#delivery = delivery;
+    await this.follow();
     delivery.start();
     await this.pass(0);
   }

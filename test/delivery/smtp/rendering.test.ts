@@ -1,5 +1,7 @@
 /** The size that is told before a message has an id is that of its mail, and the relays' limits are put together. */
+import PostalMime from 'postal-mime';
 import t from 'tap';
+import { DAY_MS, HOUR_MS } from '../../../src/base/limits.js';
 import { Rendering } from '../../../src/mail/delivery/smtp/rendering.js';
 import type { Address } from '../../../src/mail/message/address.js';
 import { decodeWords } from '../../../src/mail/message/encoded-words.js';
@@ -33,7 +35,7 @@ t.test('the size of a mail, before and after it is accepted', async (t) => {
   } = await store.accept([draft], null);
   const message = store.get(id) as Email;
   const { size, content } = mails.parcel(message, (await store.content(message)) as EmailContent, from);
-  t.equal(told, size);
+  t.equal(told, size + 'X-Fieldpost-Waited: P9999DT23H\r\n'.length, 'it may get this header');
   let bytes = 0;
   for await (const chunk of content as AsyncIterable<Buffer>) bytes += chunk.length;
   t.equal(bytes, size);
@@ -124,4 +126,98 @@ t.test('the largest mail that a relay takes', async (t) => {
   mails.heard(b, 10);
   t.equal(mails.limitBytes, 1000);
   await store.close();
+});
+
+const PLAIN = { subject: 'Pump 3', plain: 'It is hot.\r\n', html: '' };
+const HTML =
+  '<!DOCTYPE html>\r\n<html><head><title>x</title></head><body class="a">It is <b>hot</b>.</body></html>';
+
+/** A mail with this content, sent after it has waited, as a parser reads it, and whether it was estimated. */
+async function waited(
+  ms: number,
+  content: EmailContent,
+  { lateNote = 'no', reboot = null as null | 'sure' | 'unsure' } = {},
+) {
+  const disk = new FaultyDisk({ directories: ['/var/lib'] });
+  const clock = new FakeClock();
+  if (reboot === 'sure') clock.confirm();
+  const before = await openOn(disk, 1, { clock });
+  const draft = {
+    type: 1 as const,
+    destination: 'john@example.com' as Address,
+    content,
+    attachments: [],
+    ignored: [],
+  };
+  const { ids } = await before.store.accept([draft], null);
+  await before.store.close();
+  const now = reboot === null ? clock : clock.reboot({ offMs: DAY_MS });
+  now.suspend(ms - (reboot === null ? 0 : now.bootMs()));
+  if (reboot === 'sure') now.confirm();
+  const { store } = await openOn(disk, 1, { clock: now });
+  const config = { relays: [], lateNote: lateNote as 'yes' | 'no' };
+  const mails = new Rendering({ config, sender: () => from, store, clock: now });
+  const message = store.get(ids[0] as string) as Email;
+  const { content: octets } = mails.parcel(message, (await store.content(message)) as EmailContent, from);
+  const bytes = octets as Buffer;
+  await store.close();
+  const postal = await PostalMime.parse(bytes);
+  const header = postal.headers.find(({ key }) => key === 'x-fieldpost-waited')?.value;
+  return { text: bytes.toString(), postal, header, isWithin: bytes.length <= mails.bytesOf(draft) };
+}
+
+t.test('a mail that waited for an hour says for how long', async (t) => {
+  const rows: [ms: number, header: string | undefined][] = [
+    [0, undefined],
+    [HOUR_MS - 1, undefined],
+    [HOUR_MS, 'PT1H'],
+    [2 * HOUR_MS + 1, 'PT2H'],
+    [DAY_MS, 'P1D'],
+    [3 * DAY_MS + 4.5 * HOUR_MS, 'P3DT4H'],
+    [21 * DAY_MS, 'P21D'],
+  ];
+  for (const [ms, header] of rows) {
+    const { postal, ...found } = await waited(ms, PLAIN);
+    t.equal(found.header, header);
+    t.ok(found.isWithin);
+    t.equal(postal.text, 'It is hot.\n');
+  }
+});
+
+t.test('of a wait across boots only what is known counts', async (t) => {
+  const known = await waited(2 * HOUR_MS, PLAIN, { lateNote: 'yes', reboot: 'sure' });
+  t.equal(known.header, 'P1DT2H');
+  t.match(known.postal.text, /^Waited 1 day 2 hours on the device\n/);
+  const least = await waited(2 * HOUR_MS, PLAIN, { lateNote: 'yes', reboot: 'unsure' });
+  t.equal(least.header, 'PT2H');
+  t.match(least.postal.text, /^Waited at least 2 hours on the device\n/);
+});
+
+t.test('the note is the first line of each text, and only of a late mail', async (t) => {
+  const ms = 21 * DAY_MS;
+  const late = { lateNote: 'yes' };
+  const plain = await waited(ms, PLAIN, late);
+  t.equal(plain.postal.text, 'Waited 21 days on the device\n\nIt is hot.\n');
+  t.ok(plain.isWithin);
+  const both = await waited(ms, { ...PLAIN, html: HTML }, late);
+  t.match(both.postal.text, /^Waited 21 days on the device\n\nIt is hot\.\n/);
+  t.match(both.postal.html, '<body class="a"><p>Waited 21 days on the device</p>\nIt is <b>hot</b>.</body>');
+  t.ok(both.isWithin);
+  const rows = [
+    ['<b>x</b>', '<p>Waited 21 days on the device</p>\n<b>x</b>'],
+    ['<!doctype html><p>x', '<!doctype html><p>Waited 21 days on the device</p>\n<p>x'],
+    ['<html lang="en"><p>x', '<html lang="en"><p>Waited 21 days on the device</p>\n<p>x'],
+  ] as const;
+  for (const [html, noted] of rows) {
+    const found = await waited(ms, { ...PLAIN, plain: '', html }, late);
+    t.equal(found.postal.html?.trimEnd(), noted);
+  }
+  t.equal((await waited(ms, { ...PLAIN, plain: '' }, late)).postal.text, 'Waited 21 days on the device\n\n');
+  t.equal((await waited(HOUR_MS - 1, PLAIN, late)).postal.text, 'It is hot.\n');
+});
+
+t.test('all but the wait is the same at every attempt', async (t) => {
+  const without = (text: string) => text.replace(/^X-Fieldpost-Waited: .*\r\n/m, '');
+  const [first, later] = [await waited(0, PLAIN), await waited(5 * DAY_MS, PLAIN)];
+  t.equal(without(later.text), first.text);
 });
