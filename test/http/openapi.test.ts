@@ -9,6 +9,7 @@ import { LANGS } from '../../src/base/langs.js';
 import * as limits from '../../src/base/limits.js';
 import { LINK_STATES, RELAY_STATES, STATUSES, STORAGE_STATES } from '../../src/base/views.js';
 import { CLOUD_DEVICES_MAX, DEVICE_STATES } from '../../src/cloud/devices.js';
+import { OUTAGES_MAX } from '../../src/cloud/outages.js';
 import { SAID } from '../../src/cloud/presence.js';
 import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
 import { FORM_FIELD_BYTES_MAX } from '../../src/device/api/form-guard.js';
@@ -91,6 +92,11 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'Entry name maxLength': limits.DESTINATION_NAME_CHARS_MAX,
     'Message id maxLength': limits.IDEMPOTENCY_KEY_CHARS_MAX,
     'Message type enum': TYPES.slice(1),
+    'Outages scope enum': ['cloud', 'instance'],
+    'Outages outages maxItems': OUTAGES_MAX,
+    'Outage kind enum': ['silent', 'stopped', null],
+    'Outage told of enum': ['offline', 'online'],
+    'Outage told type enum': TYPES,
     'DeviceState enum': DEVICE_STATES,
     'Problem type enum': PROBLEM_TYPES,
   },

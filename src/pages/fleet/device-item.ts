@@ -2,7 +2,7 @@
  * One device of the list: it opens to whom the cloud would tell.
  */
 import { MINUTE_MS, SECOND_MS } from '../../base/limits.js';
-import { oneLine, span } from '../../base/text.js';
+import { counted, oneLine, span } from '../../base/text.js';
 import { button, factList, html, openable, show } from '../dom.js';
 import { type Live, Refusal, wordsOf } from '../live.js';
 import { clockTime, exactTime, TYPES } from '../words.js';
@@ -124,6 +124,9 @@ function toldList(document: DocumentShown): HTMLElement[] {
   ];
 }
 
+/** More of one device are not in the answer. */
+const OUTAGES_MAX = 100;
+
 interface OutageShown {
   readonly kind: string | null;
   readonly began: string | null;
@@ -186,10 +189,9 @@ function outageList(shown: OutagesShown): HTMLElement[] {
       ),
     ),
   );
-  return [
-    html('p', {}, `Outages in the last 30 days${part}:`),
-    html('ul', { class: 'rows', 'data-outages': '' }, ...items),
-  ];
+  const count = shown.outages.length;
+  const words = `${count === OUTAGES_MAX ? 'The last ' : ''}${counted(count, 'outage')} in the last 30 days${part}`;
+  return [html('details', {}, html('summary', {}, words), html('ul', { class: 'rows' }, ...items))];
 }
 
 function endOf(ended: string | null): string {
