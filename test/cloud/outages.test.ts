@@ -188,3 +188,24 @@ t.test('a fleet that falls silent at once is written in several files', async (t
   t.ok(names.length > 3, `${names.length} files`);
   t.equal((await outages.of('pump-29999')).length, 1);
 });
+
+t.test('a person who gets a digest was told of each of its devices, by the same message', async (t) => {
+  await using relay = await fakeRelay();
+  const env = { FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` };
+  await using cloud = await startCloud({ env });
+  const ids = Array.from({ length: 25 }, (_, n) => `pump-${n}`);
+  for (const id of ids) {
+    const headers = { 'If-None-Match': '*' };
+    await cloud.call('PUT', `/devices/${id}/destinations`, { headers, body: { destinations: [JAN] } });
+    await cloud.call('PUT', `/devices/${id}/heartbeat`, { body: { state: 'running' } });
+  }
+  await passUntil(cloud, () => relay.mails.length > 0);
+  t.equal(relay.mails.length, 1, 'one digest');
+  const messages = new Set<string>();
+  for (const id of ids) {
+    const { outages } = (await cloud.call('GET', `/devices/${id}/outages`)).json;
+    t.match(outages, [{ told: [{ of: 'offline', destination: JAN.destination }] }], id);
+    messages.add(outages[0]?.told[0]?.message);
+  }
+  t.equal(messages.size, 1);
+});
