@@ -69,6 +69,7 @@ type ShowTime = (iso: string) => string;
 export function stateLines(state: DaemonState, time: ShowTime): StateLine[] {
   return [
     ...relay(state, time),
+    ...lastMail(state),
     ...queue(state),
     ...link(state, time),
     ...destinations(state, time),
@@ -146,6 +147,12 @@ function waitWords(waiting: number, state: DaemonState, time: ShowTime): Said {
   return deferred > 0 ? ['uneasy', `${count}, ${deferred} of them deferred`] : ['good', count];
 }
 
+/** Why an email that waits does so; empty if nothing keeps it. */
+export function whyMailWaits(state: DaemonState, time: ShowTime): string {
+  if (state.queue?.held) return 'delivery is on hold';
+  return wordsOf(relayTrouble(state, time, true));
+}
+
 /** What keeps emails from leaving; with `isAwaited` some wait for it. */
 function relayTrouble({ relay, clock }: DaemonState, time: ShowTime, isAwaited: boolean): Said[] {
   if (relay === undefined) return [];
@@ -220,13 +227,16 @@ function because(reason: string | null | undefined): string {
 
 function relay({ relay }: DaemonState, time: ShowTime): StateLine[] {
   if (relay === undefined) return [];
-  const { state, reason } = relay;
+  const { state, reason, name } = relay;
   if (state === 'none')
     return [['relay', 'uneasy', 'none is configured (FIELDPOST_RELAY): messages are held']];
   const rate = rateLine(relay.rate, time);
-  if (state === 'unknown' && !reason) return [['relay', 'good', 'not tried yet'], ...rate];
+  if (state === 'unknown' && !reason)
+    return [['relay', 'good', `${name ? `${name}, ` : ''}not tried yet`], ...rate];
   if (state === 'unknown') return [['relay', 'uneasy', `has taken nothing yet: ${reason}`], ...rate];
-  const words = `${state}${since(relay.since, time)}${because(reason)}${nextTry(relay, time)}`;
+  // A reason names the relays.
+  const which = name && !reason ? `${name}, ` : '';
+  const words = `${which}${state}${since(relay.since, time)}${because(reason)}${nextTry(relay, time)}`;
   return [['relay', state === 'ok' ? 'good' : 'uneasy', words], ...rate];
 }
 
@@ -235,6 +245,12 @@ function rateLine(rate: NonNullable<DaemonState['relay']>['rate'], time: ShowTim
   const used = rate.used.map(({ limit, windowMs, sent }) => `${sent} of ${limit} in ${span(windowMs)}`);
   const next = rate.nextAt ? `; the next may go at ${time(rate.nextAt)}` : '';
   return [['', 'good', `rate: ${used.join(', ')}${next}`]];
+}
+
+function lastMail({ relay, clock }: DaemonState): StateLine[] {
+  if (!relay?.lastSentAt) return [];
+  const agoMs = Date.parse(clock?.now ?? '') - Date.parse(relay.lastSentAt);
+  return agoMs >= 0 ? [['', 'good', `last mail sent ${span(agoMs)} ago`]] : [];
 }
 
 function queue({ queue }: DaemonState): StateLine[] {

@@ -80,7 +80,7 @@ export async function makeKey(exchange: Exchange, { devices, config }: CloudPart
 export async function getFleetPage(exchange: Exchange, { config }: CloudParts): Promise<void> {
   // Few clouds ever need it.
   const { default: page } = await import('../pages/fleet.html');
-  sendPage(exchange, page, { asksToken: config.cloudServerKeys !== null });
+  await sendPage(exchange, page, { asksToken: config.cloudServerKeys !== null });
 }
 
 /** `GET /healthz` */

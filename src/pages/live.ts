@@ -1,14 +1,17 @@
 /**
- * Keeps a page fresh: asks its service every 2 s while somebody can see the page, asks the person for a token where one is
- * set, and says when the service is gone.
+ * Keeps a page fresh while somebody can see it: after each event of its service, or every 2 s where there is no stream of
+ * events. Asks the person for a token where one is set, and says when the service is gone.
  */
 
 import { span } from '../base/text.js';
 import { byId } from './dom.js';
+import { createStream, type EventSource } from './events.js';
 import { clockTime, type FieldFault } from './words.js';
 
 const REFRESH_MS = 2000;
 const ANSWER_MS = 10_000;
+/** With a stream of events the page reads once in a while all the same: ages of things grow without an event. */
+const STREAMED_REFRESH_MS = 30_000;
 
 /** The service has refused a call. The message is its own sentence. */
 export class Refusal extends Error {
@@ -56,53 +59,82 @@ export interface Live {
   tell(words: string): void;
 }
 
+interface FreshOptions {
+  readonly everyMs?: number;
+  /** What calls take where no token is set. */
+  readonly otherToken?: string | null;
+  /** The name under which the browser keeps the token until its window is closed; left out: it does not. */
+  readonly keepsToken?: string;
+  readonly events?: EventSource;
+}
+
 /**
  * Calls `read` again and again. `service` is its name in a sentence. The page has #gone and #told, and #token if calls may
- * need one; `otherToken` is what calls take where none is set.
+ * need one.
  */
 export function keepFresh(
   service: string,
   read: () => Promise<void>,
-  everyMs = REFRESH_MS,
-  otherToken: string | null = null,
+  { everyMs = REFRESH_MS, otherToken = null, keepsToken, events }: FreshOptions = {},
 ): Live {
   const needsToken = 'token' in document.documentElement.dataset;
-  let token = needsToken ? null : otherToken;
-  let goneMs = 0;
+  const kept = createKept(needsToken ? keepsToken : undefined);
+  let token = needsToken ? kept.get() : otherToken;
+  let readMs = 0;
   let isReading = false;
+  let isAskedAgain = false;
   const call = createCall(() => token);
-  const gone = byId('gone');
+  const gone = createGone(service, everyMs);
   const asked = createTokenDialog((given) => {
     token = given;
+    kept.set(given);
     void refresh();
   });
+  const stream =
+    events &&
+    createStream(
+      events,
+      () => headersOf(token),
+      () => void refresh(),
+    );
 
   async function refresh(): Promise<void> {
+    if (isReading) isAskedAgain = true;
     if (isReading || document.hidden || asked.isOpen()) return;
     isReading = true;
+    isAskedAgain = false;
+    readMs = performance.now();
     try {
       await read();
-      goneMs = 0;
-      gone.hidden = true;
+      gone.isBack();
+      stream?.open();
     } catch (error) {
       if (error instanceof Refusal && error.status === 401) {
         asked.open(token === null ? '' : asked.wrong);
         token = null;
+        kept.set(null);
       } else {
-        goneMs ||= Date.now();
-        const why = error instanceof Gone ? `${service} does not answer` : wordsOf(error);
-        gone.textContent = `${why}, since ${clockTime(new Date(goneMs).toISOString(), Date.now())}. The page tries again every ${span(everyMs)}.`;
-        gone.hidden = false;
+        gone.tell(error);
       }
     } finally {
       isReading = false;
     }
+    if (isAskedAgain) void refresh();
+  }
+
+  /** With a stream most turns need no call. */
+  function turn(): void {
+    const everyMs = stream?.isOpen() ? STREAMED_REFRESH_MS : 0;
+    if (performance.now() - readMs >= everyMs) void refresh();
   }
 
   const tell = (words: string) => byId('told').replaceChildren(words);
-  setInterval(() => void refresh(), everyMs);
-  document.addEventListener('visibilitychange', () => void refresh());
-  if (needsToken) asked.open('');
+  setInterval(turn, everyMs);
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden) stream?.close();
+    void refresh();
+  });
+  if (needsToken && token === null) asked.open('');
   queueMicrotask(() => void refresh());
   return {
     call,
@@ -127,7 +159,48 @@ export function wordsOf(error: unknown): string {
   return [error.message, ...error.faults.map(({ pointer, detail }) => `${pointer}: ${detail}`)].join('. ');
 }
 
-/** The dialog that asks for the token. The page keeps the token in memory only. */
+/** Says in #gone that the service does not answer, and since when. */
+function createGone(service: string, everyMs: number) {
+  const place = byId('gone');
+  let sinceMs = 0;
+  return {
+    isBack() {
+      sinceMs = 0;
+      place.hidden = true;
+    },
+    tell(error: unknown) {
+      sinceMs ||= Date.now();
+      const why = error instanceof Gone ? `${service} does not answer` : wordsOf(error);
+      const since = clockTime(new Date(sinceMs).toISOString(), Date.now());
+      place.textContent = `${why}, since ${since}. The page tries again every ${span(everyMs)}.`;
+      place.hidden = false;
+    },
+  };
+}
+
+/** A token that the browser keeps for its session under `name`, and the button #forget; without a name neither. */
+function createKept(name: string | undefined) {
+  const forget = document.getElementById('forget');
+  if (name === undefined) return { get: () => null, set: () => undefined };
+  forget?.addEventListener('click', () => {
+    sessionStorage.removeItem(name);
+    location.reload();
+  });
+  const set = (token: string | null) => {
+    if (forget !== null) forget.hidden = token === null;
+    if (token === null) sessionStorage.removeItem(name);
+    else sessionStorage.setItem(name, token);
+  };
+  const kept = sessionStorage.getItem(name);
+  set(kept);
+  return { get: () => kept, set };
+}
+
+function headersOf(token: string | null): Record<string, string> {
+  return token === null ? {} : { Authorization: `Bearer ${token}` };
+}
+
+/** The dialog that asks for the token. */
 function createTokenDialog(take: (token: string) => void) {
   const dialog = document.querySelector<HTMLDialogElement>('#token');
   if (dialog === null) return { wrong: '', isOpen: () => false, open: () => undefined };
@@ -165,7 +238,7 @@ function createCall(token: () => string | null): Call {
         credentials: 'omit',
         signal: AbortSignal.timeout(withinMs),
         headers: {
-          ...(key !== null && { Authorization: `Bearer ${key}` }),
+          ...headersOf(key),
           ...(body !== undefined && { 'Content-Type': 'application/json' }),
           ...headers,
         },

@@ -1,6 +1,16 @@
 import t from 'tap';
-import { DAY_MS, HOUR_MS } from '../../src/base/limits.js';
-import { barsOf, pointsOf, SAMPLES_MAX, type Sample, withSample } from '../../src/pages/status/graphs.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
+import { type DaemonState, whyMailWaits } from '../../src/base/state-lines.js';
+import { EventParser } from '../../src/pages/events.js';
+import {
+  chartWords,
+  columnsOf,
+  type HistoryRow,
+  roundUp,
+  SPANS,
+  ticksOf,
+} from '../../src/pages/status/chart.js';
+import { barsOf } from '../../src/pages/status/graphs.js';
 import { clockTime, exactTime, faultOf } from '../../src/pages/words.js';
 
 const NOW_MS = Date.parse('2026-11-20T12:00:00Z');
@@ -42,26 +52,100 @@ t.test('timeline: the bars fill the width, oldest first, and each can be seen', 
   t.equal(ahead[0]?.width, 1000, 'a clock that is behind makes no negative width');
 });
 
-t.test('queue: the line covers the life of the page in a bounded number of samples', async (t) => {
-  let samples: readonly Sample[] = [];
-  const lives = 10 * SAMPLES_MAX;
-  for (let index = 0; index <= lives; index++) {
-    samples = withSample(samples, { atMs: index * 2000, waiting: index % 7, oldestMs: 0 });
-    t.ok(samples.length <= SAMPLES_MAX);
-    t.equal(samples.at(-1)?.atMs, index * 2000, 'the newest is there');
+const row = (agoMs: number, more: Partial<HistoryRow> = {}): HistoryRow => ({
+  at: isoAt(NOW_MS - agoMs),
+  ...{ accepted: 1, sent: 1, failed: 0, waitingMax: 0, relayUp: 1, linkUp: null },
+  ...more,
+});
+
+t.test('history: rows become columns, as many as there is room for, and none is lost', async (t) => {
+  const rows = Array.from({ length: 288 }, (_, index) =>
+    row((288 - index) * 10 * MINUTE_MS, { waitingMax: index, relayUp: index % 2 }),
+  );
+  for (const most of [1000, 288, 287, 100, 60, 13, 1]) {
+    const { columns, columnMs, startMs } = columnsOf(rows, '10m', NOW_MS, most);
+    t.ok(columns.length <= Math.max(12, most), `${columns.length} of ${most}`);
+    t.equal(startMs + columns.length * columnMs, NOW_MS, 'they end now');
+    t.equal(
+      columns.reduce((sum, column) => sum + (column?.accepted ?? 0), 0),
+      288,
+    );
+    t.equal(columns.at(-1)?.waitingMax, 287, 'the highest counts');
+    if (columnMs > 10 * MINUTE_MS)
+      t.ok(Math.abs((columns[0]?.relayUp ?? 0) - 0.5) < 0.2, 'shares are averaged');
   }
-  t.ok((samples[0]?.atMs ?? 0) < 2000 * lives * 0.05, 'and the oldest is from the beginning');
-  const box = { width: 100, height: 40 };
-  const line = [0, 5, 10].map((waiting, index) => ({ atMs: index, waiting, oldestMs: 0 }));
-  t.equal(
-    pointsOf(line, (one) => one.waiting, box),
-    '0,40 50,20 100,0',
+  const [first, second] = columnsOf([row(30 * DAY_MS - HOUR_MS)], '1h', NOW_MS, 720).columns;
+  t.equal(first, null, 'what has no row is not known');
+  t.equal(second?.atMs, NOW_MS - 30 * DAY_MS + HOUR_MS);
+  const others = [row(3 * DAY_MS), row(-DAY_MS), { ...row(0), at: 'soon' }];
+  t.ok(
+    columnsOf(others, '10m', NOW_MS, 288).columns.every((column) => column === null),
+    'rows of other times',
   );
-  t.equal(
-    pointsOf(line.slice(0, 1), (one) => one.waiting, box),
-    '0,40',
-    'one sample divides by nothing',
+});
+
+t.test('history: the axes and the words', async (t) => {
+  for (const [value, high] of [
+    [1, 1],
+    [3, 5],
+    [7, 10],
+    [10, 10],
+    [11, 20],
+    [312, 500],
+    [500, 500],
+  ] as const)
+    t.equal(roundUp(value), high, String(value));
+  for (const [step, least] of [
+    ['10m', 4],
+    ['1h', 4],
+  ] as const) {
+    const ticks = ticksOf(step, NOW_MS - SPANS[step].spanMs, NOW_MS);
+    t.ok(ticks.length >= least && ticks.length <= 6, `${ticks.length} ticks`);
+    t.ok(ticks.every((atMs) => [0, 12].includes(new Date(atMs).getHours())));
+  }
+  t.equal(chartWords('10m', [null, null]), 'Nothing is known yet.');
+  const { columns } = columnsOf(
+    [row(HOUR_MS, { waitingMax: 312, relayUp: 0.5, failed: 2 }), row(2 * HOUR_MS, { relayUp: null })],
+    '10m',
+    NOW_MS,
+    288,
   );
+  t.match(
+    chartWords('10m', columns),
+    /^In 48 hours: 2 messages accepted, 2 sent, 2 failed; at most 312 waited, at 20 Nov 2026 \d\d:\d\d:00; the relay was there 50 % of the time\.$/,
+  );
+});
+
+t.test('events: whole ones, whatever the pieces are', async (t) => {
+  const stream =
+    'id: 1\nevent: state\ndata: {"a":1}\n\n: still here\n\nid: 2\r\nevent: message\r\ndata: {\r\ndata: }\r\n\r\ndata: x\n\nid: 9\ndata: cut';
+  const events = [
+    { event: 'state', data: '{"a":1}', id: '1' },
+    { event: 'message', data: '{\n}', id: '2' },
+    { event: 'message', data: 'x', id: '' },
+  ];
+  for (const size of [1, 2, 3, 7, 1000]) {
+    const parser = new EventParser();
+    const pieces = stream.match(new RegExp(`[^]{1,${size}}`, 'g')) ?? [];
+    t.same(
+      pieces.flatMap((piece) => parser.push(piece)),
+      events,
+      `${size}`,
+    );
+  }
+});
+
+t.test('what a mail waits for, in words', async (t) => {
+  const time = (iso: string) => iso.slice(11, 16);
+  const since = isoAt(NOW_MS);
+  const reason = 'it does not answer';
+  for (const [state, words] of [
+    [{ relay: { state: 'ok', since, reason: null } }, ''],
+    [{ relay: { state: 'failing', since, reason } }, 'it does not answer since 12:00'],
+    [{ relay: { state: 'none', since, reason: null } }, 'no relay is configured (FIELDPOST_RELAY)'],
+    [{ queue: { held: true }, relay: { state: 'failing', since, reason } }, 'delivery is on hold'],
+  ] as const)
+    t.equal(whyMailWaits(state as DaemonState, time), words);
 });
 
 t.test('a fault stands at the field that its pointer names', async (t) => {

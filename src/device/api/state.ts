@@ -90,7 +90,7 @@ export async function tryRelays(exchange: Exchange, context: ApiContext): Promis
 export async function getStatusPage(exchange: Exchange, { settings }: ApiContext): Promise<void> {
   const { default: page } = await import('../../pages/status.html');
   const asksToken = settings.apiToken !== null && exchange.connection.kind === 'tcp';
-  sendPage(exchange, page, { asksToken });
+  await sendPage(exchange, page, { asksToken });
 }
 
 function isoOrNull(wallMs: number | null): string | null {

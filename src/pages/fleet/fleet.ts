@@ -26,7 +26,7 @@ const PAGE_MS = 60_000;
 
 function main(): void {
   // Without a keys file any key opens every call, but there must be one.
-  const live = keepFresh('the cloud', read, REFRESH_MS, 'any');
+  const live = keepFresh('the cloud', read, { everyMs: REFRESH_MS, otherToken: 'any' });
   const newKey = createKeyDialog(live);
   const search = byId<HTMLInputElement>('search');
   const state = byId<HTMLSelectElement>('state');

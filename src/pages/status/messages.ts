@@ -1,12 +1,13 @@
 /**
- * The messages, newest first: a filter, pages, for each what became of it and what can be done; and the test mail.
+ * The messages: those that need a look first, then the newest; tabs, pages, and for each what became of it and what can be
+ * done.
  */
-
+import type { DaemonState } from '../../base/state-lines.js';
 import { bytesInWords, counted } from '../../base/text.js';
-import { STATUSES } from '../../base/views.js';
+import { STATUSES, type Status } from '../../base/views.js';
 import { button, byId, factList, html, openable, showList } from '../dom.js';
-import { type Live, wordsOf } from '../live.js';
-import { clockTime, exactTime, TYPES } from '../words.js';
+import type { Live } from '../live.js';
+import { clockTime, exactTime, PAPERCLIP, TYPES } from '../words.js';
 
 /** A message, as the API tells it. A daemon of another version may leave out members. */
 interface Shown {
@@ -24,6 +25,8 @@ interface Shown {
   readonly lastReply: string | null;
   readonly nextAttemptAt: string | null;
   readonly attachments: readonly { readonly name: string; readonly size: number }[];
+  /** Of a message that a newer one has replaced. */
+  readonly replacedBy?: string | null;
 }
 
 interface Page {
@@ -32,10 +35,10 @@ interface Page {
 }
 
 const PATH = '/api/internal/messages';
-const PER_PAGE = 20;
-/** About a test mail the daemon answers when it is final, or after this long. */
-const WAIT_S = 20;
-const ANSWER_MS = 40_000;
+/** So many rows at first, and so many more each time, up to the most; those before them are on further pages. */
+const FEW = 5;
+const MORE = 20;
+const MOST = 100;
 const MOODS: Readonly<Record<string, string>> = {
   sent: 'good',
   deferred: 'uneasy',
@@ -43,36 +46,90 @@ const MOODS: Readonly<Record<string, string>> = {
   expired: 'bad',
 };
 
+/** The tabs in their order; all others stand behind them. */
+const FIRST: readonly Status[] = ['queued', 'deferred', 'failed', 'sent'];
+const TABS = ['', ...FIRST, ...STATUSES.filter((one) => one !== 'sending' && !FIRST.includes(one))] as const;
+type Tab = (typeof TABS)[number];
+
 /** The part of the page about messages. */
 export function createMessages(live: Live) {
-  const filter = byId<HTMLSelectElement>('filter');
-  const [newest, older] = [byId<HTMLButtonElement>('newest'), byId<HTMLButtonElement>('older')];
+  const [newest, more] = [byId<HTMLButtonElement>('newest'), byId<HTMLButtonElement>('more')];
+  let tab: Tab = '';
   let after: string | null = null;
   let next: string | null = null;
-  filter.append(html('option', { value: '' }, 'all'), ...STATUSES.map((one) => html('option', {}, one)));
+  let limit = FEW;
   const goTo = (id: string | null) => {
     after = id;
     live.refresh();
   };
-  filter.addEventListener('change', () => goTo(null));
+  const tabs = createTabs((chosen) => {
+    tab = chosen;
+    limit = FEW;
+    goTo(null);
+  });
   newest.addEventListener('click', () => goTo(null));
-  older.addEventListener('click', () => goTo(next));
+  more.addEventListener('click', () => {
+    if (limit === MOST) return goTo(next);
+    limit = Math.min(MOST, limit === FEW ? MORE : limit + MORE);
+    live.refresh();
+  });
+
+  const list = async (status: string, most: number, before: string | null = null): Promise<Page> => {
+    const query = new URLSearchParams({ limit: String(most) });
+    if (status !== '') query.set('status', status);
+    if (before !== null) query.set('after', before);
+    return (await live.call('GET', `${PATH}?${query}`)).body;
+  };
+
   return {
-    async read(): Promise<Page> {
-      const query = new URLSearchParams({ limit: String(PER_PAGE) });
-      if (filter.value !== '') query.set('status', filter.value);
-      if (after !== null) query.set('after', after);
-      return (await live.call('GET', `${PATH}?${query}`)).body;
+    /** Of all messages those that need a look stand first. */
+    async read(queue: DaemonState['queue']): Promise<Page> {
+      const bad = tab === '' && after === null ? (['failed', 'deferred'] as const) : [];
+      const urgent = bad.filter((status) => (queue?.[status] ?? 0) > 0).map((status) => list(status, FEW));
+      const [page, ...first] = await Promise.all([list(tab, limit, after), ...urgent]);
+      const front = first.flatMap(({ messages }) => messages);
+      const rest = page.messages.filter(({ id }) => !front.some((one) => one.id === id));
+      return { ...page, messages: [...front, ...rest] };
     },
-    show(page: Page) {
+    show(page: Page, queue: DaemonState['queue']) {
       next = page.next;
       newest.hidden = after === null;
-      older.hidden = next === null;
+      more.hidden = next === null;
+      more.textContent = limit === MOST ? 'Older' : 'Show more';
+      tabs.show(tab, queue);
       const item = (message: Shown, before: Element | undefined) => itemOf(message, before, live);
       showList(byId('messages'), page.messages, ({ id }) => id, item, 'None.');
     },
   };
 }
+
+/** The buttons that choose which messages are listed, with their numbers as far as they are known. */
+function createTabs(choose: (tab: Tab) => void) {
+  const buttons = TABS.map((tab) => [tab, button(NAMES[tab] ?? tab, () => choose(tab))] as const);
+  byId('tabs').append(...buttons.map(([, its]) => its));
+  return {
+    show(chosen: Tab, queue: DaemonState['queue']) {
+      const { queued = 0, sending = 0, deferred = 0, failed = 0 } = queue ?? {};
+      const counts: Partial<Record<Tab, number>> = { queued: queued + sending, deferred, failed };
+      for (const [tab, its] of buttons) {
+        const count = counts[tab] ? ` ${counts[tab]}` : '';
+        its.setAttribute('aria-pressed', String(tab === chosen));
+        its.textContent = `${NAMES[tab] ?? tab}${count}`;
+      }
+    },
+  };
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  '': 'All',
+  queued: 'Waiting',
+  deferred: 'Deferred',
+  failed: 'Failed',
+  sent: 'Sent',
+  expired: 'Expired',
+  cancelled: 'Cancelled',
+  replaced: 'Replaced',
+};
 
 function itemOf(message: Shown, before: Element | undefined, live: Live): HTMLElement {
   const { destination, subject, status, priority, acceptedAt } = message;
@@ -80,6 +137,9 @@ function itemOf(message: Shown, before: Element | undefined, live: Live): HTMLEl
   const summary = [
     html('strong', { class: MOODS[status] ?? 'soft' }, status),
     html('span', {}, `${destination}: ${what}`),
+    ...(message.attachments.length > 0
+      ? [html('span', { role: 'img', 'aria-label': 'with files' }, PAPERCLIP)]
+      : []),
     ...(priority === 'high' ? [html('span', { class: 'uneasy' }, 'urgent')] : []),
     html('time', { datetime: acceptedAt, class: 'soft' }, clockTime(acceptedAt, Date.now())),
   ];
@@ -98,6 +158,7 @@ function detailsOf(message: Shown): HTMLElement {
     ['Last answer', lastReply],
     ['Next attempt', nextAttemptAt && exactTime(nextAttemptAt)],
     ['Files', files || null],
+    ['Replaced by', message.replacedBy ?? null],
   ]);
 }
 
@@ -115,49 +176,4 @@ function buttonsOf({ id, status, final }: Shown, { call, act }: Live): HTMLEleme
     ...(!final ? [button('Cancel it', cancel)] : []),
     ...(status === 'failed' ? [button('Delete its content', clear)] : []),
   );
-}
-
-/** The part of the page that sends a test mail. */
-export function createTrial({ call, refresh }: Live): void {
-  const form = byId<HTMLFormElement>('trial');
-  const steps = byId('trial-steps');
-  const step = (words: string, mood = '') =>
-    steps.append(html('li', { class: mood }, `${exactTime(new Date().toISOString())}: ${words}`));
-  /** Each test has a number: a new one ends the report on the one before. */
-  let latest = 0;
-
-  async function follow(to: string): Promise<void> {
-    const test = ++latest;
-    steps.replaceChildren();
-    const body = [
-      {
-        type: 1,
-        destination: to,
-        subject: 'Test from Fieldpost',
-        plain: 'This is a test mail. Somebody has asked for it on the status page of this device.',
-      },
-    ];
-    const accepted = (await call('POST', PATH, { body })).body[0];
-    step(`accepted as ${accepted.id}`);
-    refresh();
-    for (let told = ''; test === latest; ) {
-      const { body: message } = await call('GET', `${PATH}/${accepted.id}?wait=${WAIT_S}`, {
-        withinMs: ANSWER_MS,
-      });
-      const words = `${message.status}${message.lastReply ? `: ${message.lastReply}` : ''}`;
-      if (words !== told) step(words, message.status === 'sent' ? 'good' : 'uneasy');
-      told = words;
-      refresh();
-      if (message.final) return;
-    }
-  }
-
-  form.addEventListener('submit', async (event) => {
-    event.preventDefault();
-    try {
-      await follow(String(new FormData(form).get('to')));
-    } catch (error) {
-      step(wordsOf(error), 'bad');
-    }
-  });
 }

@@ -1,66 +1,31 @@
 /**
- * The queue: how deep it was since the page was opened, how much of its room is used, and the buttons that stop and start
- * delivery.
+ * The queue: how much of its room is used, and the buttons that stop and start delivery, and try again what has failed.
  */
 import type { DaemonState } from '../../base/state-lines.js';
-import { bytesInWords, counted, span } from '../../base/text.js';
-import { button, byId, html, show, svg } from '../dom.js';
+import { bytesInWords } from '../../base/text.js';
+import { button, byId, html, show } from '../dom.js';
 import type { Live } from '../live.js';
-import { pointsOf, type Sample, withSample } from './graphs.js';
-
-const BOX = { width: 300, height: 40 };
 
 /** The part of the page about the queue. */
 export function createQueue({ call, act }: Live) {
-  let samples: readonly Sample[] = [];
   const control = (verb: string, done: string) => () =>
     void act(() => call('POST', `/api/internal/queue/${verb}`), done);
   return {
-    show(queue: DaemonState['queue'], nowMs: number) {
+    show(queue: DaemonState['queue']) {
       if (queue === undefined) return;
-      const waiting = queue.queued + queue.sending + queue.deferred;
-      samples = withSample(samples, { atMs: nowMs, waiting, oldestMs: queue.oldestAgeMs });
-      const inMessages = (value: number) => counted(value, 'message');
-      byId('graph').replaceChildren(
-        graph(samples, 'Waiting', (one) => one.waiting, inMessages),
-        graph(samples, 'Age of the oldest', (one) => one.oldestMs, span),
-      );
-      show(byId('queue-buttons'), queue.held, () => [
+      const { held, failed } = queue;
+      show(byId('queue-buttons'), [held, failed], () => [
         button('Send all now', control('flush', 'Everything is due now.')),
-        queue.held
+        held
           ? button('Release delivery', control('release', 'Delivery goes on.'))
           : button('Hold delivery', control('hold', 'Delivery is on hold, also after a restart.')),
+        ...(failed > 0
+          ? [button('Retry all failed', control('retry?status=failed', 'All that failed are due now.'))]
+          : []),
       ]);
       showMeters(queue);
     },
   };
-}
-
-function graph(
-  samples: readonly Sample[],
-  name: string,
-  value: (sample: Sample) => number,
-  inWords: (value: number) => string,
-): Element {
-  const now = inWords(value(samples.at(-1) as Sample));
-  const most = inWords(Math.max(...samples.map(value)));
-  const words = `${name}: ${now} now, at most ${most} since this page was opened`;
-  const { width, height } = BOX;
-  return html(
-    'figure',
-    {},
-    svg(
-      'svg',
-      {
-        viewBox: `0 -2 ${width} ${height + 4}`,
-        preserveAspectRatio: 'none',
-        role: 'img',
-        'aria-label': words,
-      },
-      svg('polyline', { class: 'depth', points: pointsOf(samples, value, BOX) }),
-    ),
-    html('figcaption', { class: 'soft' }, words),
-  );
 }
 
 /** Shows how much is used: of messages, of the disk budget, of memory. */

@@ -4,13 +4,15 @@
  */
 import { type DaemonState, headline, stateLines } from '../../base/state-lines.js';
 import { span } from '../../base/text.js';
-import { byId, html, sayHeadline, show } from '../dom.js';
+import { byId, html, say, sayHeadline, show } from '../dom.js';
 import { keepFresh } from '../live.js';
 import { clockTime } from '../words.js';
 import { createBook } from './book.js';
+import { createHistory } from './history.js';
 import { createLink } from './link.js';
-import { createMessages, createTrial } from './messages.js';
+import { createMessages } from './messages.js';
 import { createQueue } from './queue.js';
+import { createRelayTrial, createTestMail } from './trial.js';
 
 /** Which lines of the state stand in which part of the page. */
 const LINES: Readonly<Record<string, readonly string[]>> = {
@@ -21,24 +23,42 @@ const LINES: Readonly<Record<string, readonly string[]>> = {
 };
 
 function main(): void {
-  const live = keepFresh('the daemon', read);
+  /** The state that the stream has told since the last read. */
+  let told: DaemonState | null = null;
+  const live = keepFresh('the daemon', read, {
+    keepsToken: 'fieldpost-token',
+    events: {
+      path: '/api/internal/events',
+      heard({ event, data }) {
+        if (event === 'state') told = JSON.parse(data);
+      },
+    },
+  });
   const [messages, book, queue] = [createMessages(live), createBook(live), createQueue(live)];
-  const link = createLink();
-  const showVersion = createVersion();
-  createTrial(live);
+  const [link, history] = [createLink(), createHistory(live)];
+  const showDevice = createDevice();
+  createRelayTrial(live);
+  createTestMail(live);
 
   async function read(): Promise<void> {
     // Alone: a wrong token is refused once.
-    const state: DaemonState = (await live.call('GET', '/api/internal/state')).body;
-    const [page, entries] = await Promise.all([messages.read(), book.read()]);
+    const state: DaemonState = told ?? (await live.call('GET', '/api/internal/state')).body;
+    told = null;
+    const [page, entries, isNewHistory] = await Promise.all([
+      messages.read(state.queue),
+      book.read(),
+      history.read(),
+    ]);
     const nowMs = Date.now();
-    showVersion(state);
-    sayHeadline('Fieldpost', ...(headline(state, (iso) => clockTime(iso, nowMs)) ?? (['good', ''] as const)));
+    const name = state.device?.hostname ?? 'Fieldpost';
+    showDevice(state);
+    sayHeadline(name, ...(headline(state, (iso) => clockTime(iso, nowMs)) ?? (['good', ''] as const)));
     showLines(state, nowMs);
     link.show(state.link, nowMs);
-    queue.show(state.queue, nowMs);
-    messages.show(page);
+    queue.show(state.queue);
+    messages.show(page, state.queue);
     book.show(entries);
+    if (isNewHistory) history.draw();
   }
 }
 
@@ -60,12 +80,14 @@ function showLines(state: DaemonState, nowMs: number): void {
   }
 }
 
-/** Shows the version, and a hint when the daemon was upgraded under the page. */
-function createVersion() {
+/** Shows which device this is, its version, and a hint when the daemon was upgraded under the page. */
+function createDevice() {
   let first: string | undefined;
-  return ({ version, uptimeMs }: DaemonState) => {
+  return ({ device, version, uptimeMs }: DaemonState) => {
     first ??= version;
-    const words = `${version ?? ''}, up ${span(uptimeMs ?? 0)}`;
+    const id = device?.id ? `device ${device.id}, ` : '';
+    const words = `${id}Fieldpost ${version ?? ''}, up ${span(uptimeMs ?? 0)}`;
+    say('device', device?.hostname ?? 'Fieldpost');
     byId('version').textContent = first === version ? words : `${words}. It was upgraded: reload this page.`;
   };
 }
