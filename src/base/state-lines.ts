@@ -65,12 +65,15 @@ type StateLine = readonly [topic: string, mood: Mood, words: string];
 /** How a reader is shown a time of the API (ISO 8601). */
 type ShowTime = (iso: string) => string;
 
-/** All that the daemon says of itself, topic by topic. */
-export function stateLines(state: DaemonState, time: ShowTime): StateLine[] {
+/**
+ * All that the daemon says of itself, topic by topic. `isPage`: for a page that shows the room of the queue as a picture, and
+ * has buttons for what a command does.
+ */
+export function stateLines(state: DaemonState, time: ShowTime, isPage = false): StateLine[] {
   return [
     ...relay(state, time),
     ...lastMail(state),
-    ...queue(state),
+    ...queue(state, isPage),
     ...link(state, time),
     ...destinations(state, time),
     ...storage(state),
@@ -253,7 +256,7 @@ function lastMail({ relay, clock }: DaemonState): StateLine[] {
   return agoMs >= 0 ? [['', 'good', `last mail sent ${span(agoMs)} ago`]] : [];
 }
 
-function queue({ queue }: DaemonState): StateLine[] {
+function queue({ queue }: DaemonState, isPage: boolean): StateLine[] {
   if (queue === undefined) return [];
   const { sending, deferred, failed, used, limits } = queue;
   const waiting = queue.queued + sending + deferred;
@@ -264,12 +267,14 @@ function queue({ queue }: DaemonState): StateLine[] {
   ].filter((part) => part !== '');
   const words = waiting === 0 ? 'empty' : `${counted(waiting, 'message')} waiting (${detail.join(', ')})`;
   const lines: StateLine[] = [['queue', 'good', `${words}, ${bytesInWords(queue.bytes)} on disk`]];
-  if (used && limits) lines.push(['', queue.full ? 'bad' : 'good', `room: ${roomWords(used, limits)}`]);
+  if (used && limits && !isPage)
+    lines.push(['', queue.full ? 'bad' : 'good', `room: ${roomWords(used, limits)}`]);
   if (queue.full) lines.push(['', 'bad', `full, ${refusedWords(queue)}${because(queue.reason)}`]);
-  if (queue.held) lines.push(['', 'uneasy', 'delivery is on hold: fieldpost queue release ends it']);
+  const release = isPage ? '' : ': fieldpost queue release ends it';
+  if (queue.held) lines.push(['', 'uneasy', `delivery is on hold${release}`]);
   if (failed > 0) {
-    const why = 'fieldpost queue list --status failed tells why';
-    lines.push(['', 'uneasy', `${counted(failed, 'message')} failed: ${why}`]);
+    const why = isPage ? '' : ': fieldpost queue list --status failed tells why';
+    lines.push(['', 'uneasy', `${counted(failed, 'message')} failed${why}`]);
   }
   return lines;
 }

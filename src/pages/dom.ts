@@ -60,6 +60,13 @@ export function button(words: string, click: () => void, label: string | null = 
   return html('button', { type: 'button', 'aria-label': label, click }, words);
 }
 
+/** The sign of a message with files. */
+export function paperclip(): SVGElement {
+  const d = 'M11 4v7a3 3 0 0 1-6 0V3.5a2 2 0 0 1 4 0V11a1 1 0 0 1-2 0V5';
+  const attributes = { viewBox: '0 0 16 16', class: 'clip', role: 'img', 'aria-label': 'with files' };
+  return svg('svg', attributes, svg('path', { d }));
+}
+
 /** The element of the document with this id. Throws if the document has none. */
 export function byId<Kind extends HTMLElement>(id: string): Kind {
   const found = document.getElementById(id);

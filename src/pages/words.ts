@@ -6,9 +6,6 @@ import { DAY_MS } from '../base/limits.js';
 /** The names of the types 1 to 4 of messages and destinations. */
 export const TYPES = ['Email', 'SMS', 'Phone call', 'Push message'];
 
-/** The sign of a message with files. */
-export const PAPERCLIP = '\u{1F4CE}';
-
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
 /** `14:02` within the last day, `20 Nov 14:02` within this year, else `20 Nov 2025 14:02`. Other text stays as it is. */

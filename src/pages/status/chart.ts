@@ -78,11 +78,22 @@ export function ticksOf(step: Step, startMs: number, endMs: number): number[] {
   return ticks;
 }
 
+/** The words at a mark: the day at its beginning, else the hour. */
+export function tickWords(atMs: number): string {
+  const [day, month, , time] = exactTime(new Date(atMs).toISOString()).split(' ');
+  const hour = time?.slice(0, 5) ?? '';
+  return hour === '00:00' ? `${day} ${month}` : hour;
+}
+
 /** The highest number of an axis: 1, 2 or 5, and zeros. */
 export function roundUp(value: number): number {
   let power = 1;
   while (power * 10 < value) power *= 10;
   return ([1, 2, 5, 10].find((one) => one * power >= value) ?? 10) * power;
+}
+
+function minuteOf(atMs: number): string {
+  return exactTime(new Date(atMs).toISOString()).slice(0, -3);
 }
 
 /** The whole chart in one sentence. */
@@ -94,7 +105,7 @@ export function chartWords(step: Step, columns: Columns['columns']): string {
   const waiting =
     most.waitingMax === 0
       ? 'none waited for long'
-      : `at most ${most.waitingMax} waited, at ${exactTime(new Date(most.atMs).toISOString())}`;
+      : `at most ${most.waitingMax} waited, at ${minuteOf(most.atMs)}`;
   const shares = (['relayUp', 'linkUp'] as const).flatMap((of) => {
     const share = averageOf(known.map((column) => column[of]));
     const name = of === 'relayUp' ? 'relay' : 'cloud';

@@ -15,6 +15,7 @@ import {
   SPANS,
   type Step,
   ticksOf,
+  tickWords,
 } from './chart.js';
 
 const PATH = '/api/internal/history';
@@ -22,6 +23,8 @@ const PATH = '/api/internal/history';
 const ASK_EVERY_MS = 60_000;
 const COLUMN_WIDTH_MIN = 4;
 const LEFT = 40;
+/** The width of the words at a mark of the time axis. */
+const LABEL = 50;
 
 /** The strips, from top to bottom; `top` is that of its drawing, below its name. */
 const STRIPS = {
@@ -118,18 +121,14 @@ function drawn({ startMs, columnMs, columns }: Columns, step: Step, width: numbe
 }
 
 function axis(step: Step, startMs: number, endMs: number, { x, width }: Scale): Element[] {
-  const nowMs = endMs;
   return [
     line(LEFT, width, AXIS),
     ...ticksOf(step, startMs, endMs).flatMap((atMs) => {
       const at = x(atMs);
-      const isLate = at > width - 50;
-      const iso = new Date(atMs).toISOString();
-      // Within a day the time alone would not tell which day it is.
-      const words = clockTime(iso, nowMs + 2 * 86_400_000).replace(/ 00:00$/, '');
+      const anchor = at > width - LABEL / 2 ? 'end' : 'middle';
       return [
         svg('line', { x1: at, x2: at, y1: STRIPS.counts.top, y2: AXIS + 4, class: 'grid' }),
-        svg('text', { x: at, y: HEIGHT + 12, 'text-anchor': isLate ? 'end' : 'middle' }, words),
+        svg('text', { x: Math.min(at, width), y: HEIGHT + 12, 'text-anchor': anchor }, tickWords(atMs)),
       ];
     }),
   ];

@@ -5,9 +5,9 @@
 import type { DaemonState } from '../../base/state-lines.js';
 import { bytesInWords, counted } from '../../base/text.js';
 import { STATUSES, type Status } from '../../base/views.js';
-import { button, byId, factList, html, openable, showList } from '../dom.js';
+import { button, byId, factList, html, openable, paperclip, showList } from '../dom.js';
 import type { Live } from '../live.js';
-import { clockTime, exactTime, PAPERCLIP, TYPES } from '../words.js';
+import { clockTime, exactTime, TYPES } from '../words.js';
 
 /** A message, as the API tells it. A daemon of another version may leave out members. */
 interface Shown {
@@ -137,9 +137,7 @@ function itemOf(message: Shown, before: Element | undefined, live: Live): HTMLEl
   const summary = [
     html('strong', { class: MOODS[status] ?? 'soft' }, status),
     html('span', {}, `${destination}: ${what}`),
-    ...(message.attachments.length > 0
-      ? [html('span', { role: 'img', 'aria-label': 'with files' }, PAPERCLIP)]
-      : []),
+    ...(message.attachments.length > 0 ? [paperclip()] : []),
     ...(priority === 'high' ? [html('span', { class: 'uneasy' }, 'urgent')] : []),
     html('time', { datetime: acceptedAt, class: 'soft' }, clockTime(acceptedAt, Date.now())),
   ];

@@ -65,7 +65,7 @@ function main(): void {
 function showLines(state: DaemonState, nowMs: number): void {
   // A line without a topic belongs to the topic before it.
   let topic = '';
-  const lines = stateLines(state, (iso) => clockTime(iso, nowMs)).map(([of, mood, words]) => {
+  const lines = stateLines(state, (iso) => clockTime(iso, nowMs), true).map(([of, mood, words]) => {
     topic = of || topic;
     return { topic, of, mood, words };
   });
@@ -73,7 +73,8 @@ function showLines(state: DaemonState, nowMs: number): void {
     const own = lines.filter((one) => topics.includes(one.topic));
     show(byId(id), own, () =>
       own.flatMap(({ of, mood, words }) => [
-        ...(of === '' ? [] : [html('dt', {}, of)]),
+        // The heading of a part with one topic says it.
+        ...(of === '' || topics.length === 1 ? [] : [html('dt', {}, of)]),
         html('dd', { class: mood }, words),
       ]),
     );
