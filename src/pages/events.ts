@@ -82,7 +82,6 @@ export function createStream(
   async function run({ signal }: AbortController): Promise<void> {
     const response = await fetch(path, {
       credentials: 'omit',
-      cache: 'no-store',
       signal,
       headers: headers(),
     });

@@ -71,11 +71,12 @@ function showLines(state: DaemonState, nowMs: number): void {
   });
   for (const [id, topics] of Object.entries(LINES)) {
     const own = lines.filter((one) => topics.includes(one.topic));
+    // The heading of a part with one topic says it.
+    const isAlone = topics.length === 1;
     show(byId(id), own, () =>
       own.flatMap(({ of, mood, words }) => [
-        // The heading of a part with one topic says it.
-        ...(of === '' || topics.length === 1 ? [] : [html('dt', {}, of)]),
-        html('dd', { class: mood }, words),
+        ...(of === '' || isAlone ? [] : [html('dt', {}, of)]),
+        html(isAlone ? 'p' : 'dd', { class: mood }, words),
       ]),
     );
   }
