@@ -16,6 +16,7 @@ import type { Caught, Inbox } from './inbox.js';
 import { listen } from './listen.js';
 import {
   attachmentNamed,
+  type MailFile,
   readMail,
   readMailHeaders,
   SAFE_HEADERS,
@@ -26,6 +27,8 @@ import {
 /** A longer text is cut for the page; the source has all of it. */
 const TEXT_CHARS_MAX = MIB;
 const STOP_MS = SECOND_MS;
+/** What a browser draws and does not run. SVG is a document. */
+const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
 interface InboxServerOptions {
   readonly inbox: Inbox;
@@ -55,6 +58,7 @@ const ROUTES: readonly InboxRoute[] = [
   { method: 'GET', path: '/messages/{id}/source', handle: getSource },
   // The id is that of the message, a dot, and the place of the file in it.
   { method: 'GET', path: '/files/{id}', handle: getFile },
+  { method: 'GET', path: '/pictures/{id}', handle: getPicture },
 ];
 
 /** Serves the inbox on loopback. Rejects with the system's error. */
@@ -110,6 +114,7 @@ async function open(exchange: Exchange, inbox: Inbox): Promise<void> {
       name: safeFileName(name, `file-${index + 1}`),
       type,
       bytes: octets.length,
+      isPicture: PICTURES.includes(type),
     })),
   });
 }
@@ -127,16 +132,28 @@ async function getSource(exchange: Exchange, inbox: Inbox): Promise<void> {
 }
 
 async function getFile(exchange: Exchange, inbox: Inbox): Promise<void> {
-  const [, id = '', index = ''] = /^(\d+)\.(\d{1,4})$/.exec(exchange.id) ?? [];
-  const { raw } = await mailOf(id, inbox);
-  const file = readMail(raw).attachments[Number(index)];
-  if (file === undefined) throw new FieldpostError('not-found', 'This mail has no such file');
-  const name = safeFileName(file.name, `file-${Number(index) + 1}`);
+  const { file, number } = await fileOf(exchange.id, inbox);
+  const name = safeFileName(file.name, `file-${number}`);
   // Its own type could make a browser show it.
   exchange.send(200, 'application/octet-stream', file.octets, {
     ...SAFE_HEADERS,
     'Content-Disposition': attachmentNamed(name),
   });
+}
+
+/** A file to look at: only pictures. Their type is that of the answer, and no browser looks for another in the octets. */
+async function getPicture(exchange: Exchange, inbox: Inbox): Promise<void> {
+  const { file } = await fileOf(exchange.id, inbox);
+  if (!PICTURES.includes(file.type)) throw new FieldpostError('not-found', 'This file is no picture');
+  exchange.send(200, file.type, file.octets, SAFE_HEADERS);
+}
+
+async function fileOf(place: string, inbox: Inbox): Promise<{ file: MailFile; number: number }> {
+  const [, id = '', index = ''] = /^(\d+)\.(\d{1,4})$/.exec(place) ?? [];
+  const { raw } = await mailOf(id, inbox);
+  const file = readMail(raw).attachments[Number(index)];
+  if (file === undefined) throw new FieldpostError('not-found', 'This mail has no such file');
+  return { file, number: Number(index) + 1 };
 }
 
 async function mailOf(id: string, inbox: Inbox): Promise<Extract<Caught, { kind: 'mail' }>> {

@@ -10,7 +10,7 @@ import type { Disk } from '../base/system/disk.js';
 import { oneLine } from '../base/text.js';
 import type { ShortMessage } from '../mail/message/message.js';
 import type { CaughtMail } from './catcher.js';
-import { MAIL_HEAD_BYTES_MAX, readMailHead } from './reader.js';
+import { MAIL_HEAD_BYTES_MAX, readMail, readMailHead } from './reader.js';
 
 /** An SMS, a phone call or a push message. */
 export type CaughtShort = Omit<ShortMessage, 'id'>;
@@ -27,6 +27,8 @@ export interface CaughtLine {
   /** When it came; of a mail from an earlier run its Date. Null: not known. */
   readonly at: string | null;
   readonly bytes: number;
+  /** True if the beginning of the mail has a file in it. */
+  readonly hasFiles: boolean;
 }
 
 /** Everything of one message. */
@@ -48,6 +50,8 @@ const KEPT_MAX = { count: 1000, bytes: 256 * MIB };
 
 const SHORTS_MAX = 1000;
 const LINE_CHARS_MAX = 200;
+/** Files are looked for in this much of a mail. */
+const FILES_BYTES_MAX = MIB;
 
 /** Everything that was caught. */
 export class Inbox {
@@ -90,7 +94,16 @@ export class Inbox {
     this.#shorts.set(id, short);
     const subject = oneLine(title || message, LINE_CHARS_MAX);
     const bytes = Buffer.byteLength(message);
-    this.#add({ id, type, from: '', to: oneLine(destination), subject, at: this.#now(), bytes });
+    this.#add({
+      id,
+      type,
+      from: '',
+      to: oneLine(destination),
+      subject,
+      at: this.#now(),
+      bytes,
+      hasFiles: false,
+    });
   }
 
   /** Newest first. */
@@ -163,6 +176,7 @@ function lineOf(
     subject: inLine(subject),
     at: at ?? (Number.isNaN(dateMs) ? null : new Date(dateMs).toISOString()),
     bytes,
+    hasFiles: readMail(raw.subarray(0, FILES_BYTES_MAX)).attachments.length > 0,
   };
 }
 

@@ -94,6 +94,7 @@ t.test('the page may use this service, may frame it, and may do nothing else', a
     "default-src 'none'",
     "connect-src 'self'",
     "frame-src 'self'",
+    "img-src data: 'self'",
     "frame-ancestors 'none'",
   ]) {
     t.ok(policy.includes(part), part);
@@ -123,8 +124,8 @@ t.test('a mail: text, decoded headers, envelope and files', async (t) => {
     ['X-Folded', 'a b'],
   ]);
   t.same(json.files, [
-    { name: 'i.png', type: 'image/png', bytes: 3 },
-    { name: 'evil.html', type: 'text/html', bytes: 8 },
+    { name: 'i.png', type: 'image/png', bytes: 3, isPicture: true },
+    { name: 'evil.html', type: 'text/html', bytes: 8, isPicture: false },
   ]);
   inbox.keepShort({ type: 4, destination: 'OWNER', message: 'a\nb', title: 'T', app_data: { n: 1 } });
   t.match((await call('/messages/s1')).json, {
@@ -180,6 +181,29 @@ t.test('a file is always a download, whatever it says it is', async (t) => {
   t.equal(headers['content-disposition'], `attachment; filename="evil.html"; filename*=UTF-8''evil.html`);
   for (const id of ['1.2', '1.-1', '1', '1.', '.1', '2.0', 's1.0', '1.99999', '1.0.0', '..%2F1.0']) {
     t.equal((await call(`/files/${id}`)).status, 404, id);
+  }
+});
+
+t.test('a picture is shown as what it says it is, and nothing else is', async (t) => {
+  const { call, inbox } = await startInbox(t);
+  await inbox.keep({ ...ENVELOPE, raw: RICH });
+  const { status, headers, octets } = await call('/pictures/1.0');
+  t.same([status, headers['content-type'], String(octets)], [200, 'image/png', 'png']);
+  assertSafe(t, headers);
+  for (const id of ['1.1', '1.2', '1', 's1.0']) t.equal((await call(`/pictures/${id}`)).status, 404, id);
+  const typed = (type: string) =>
+    lines('Content-Type: multipart/mixed; boundary=m', '', '--m', `Content-Type: ${type}`, '', 'x', '--m--');
+  for (const [index, type] of [
+    'image/svg+xml',
+    'text/html',
+    'image/PNG',
+    'image/x',
+    'image/webp',
+  ].entries()) {
+    await inbox.keep({ ...ENVELOPE, raw: typed(`${type}; name=a`) });
+    const isPicture = /png|webp/i.test(type);
+    // HTML without a disposition is the text of the mail.
+    t.equal((await call(`/pictures/${index + 2}.0`)).status, isPicture ? 200 : 404, type);
   }
 });
 

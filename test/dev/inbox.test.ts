@@ -33,7 +33,7 @@ t.test('newest first: mails of earlier runs, mails and short messages of this on
   inbox.keepShort({ type: 2, destination: '+31612345678', message: 'low\nbattery' });
   inbox.keepShort({ type: 4, destination: 'OWNER', message: 'x', title: 'Pump 3' });
   await inbox.keep({ ...mail('', 'x'), from: '', to: [] });
-  const line = { type: 1, from: '', to: '', subject: '', at: NOW };
+  const line = { type: 1, from: '', to: '', subject: '', at: NOW, hasFiles: false };
   t.same(inbox.list(), [
     { ...line, id: '4', bytes: 3 },
     { ...line, id: 's2', type: 4, to: 'OWNER', subject: 'Pump 3', bytes: 1 },
@@ -62,6 +62,25 @@ t.test('newest first: mails of earlier runs, mails and short messages of this on
   t.match(await inbox.get('s1'), { kind: 'short', short: { message: 'low\nbattery' } });
   for (const id of ['', '5', '01', '1.0', 's3', '../1', 'NaN', '__proto__'])
     t.equal(await inbox.get(id), null, id);
+});
+
+t.test('a line tells whether a file is in the mail, also one of an earlier run', async (t) => {
+  const head = ['Content-Type: multipart/mixed; boundary=m', '', '--m', '', 'text', '--m'];
+  const file = [...head, 'Content-Type: image/png; name=a.png', '', 'png', '--m--'];
+  const plain = [...head, 'Content-Type: text/html', '', '<p>x', '--m--'];
+  const directory = t.testdir({ '000001.eml': file.join('\r\n'), '000002.eml': plain.join('\r\n') });
+  const inbox = await inboxIn(directory);
+  await inbox.keep(mail(...file));
+  await inbox.keep(mail(...plain));
+  t.same(
+    inbox.list().map(({ id, hasFiles }) => [id, hasFiles]),
+    [
+      ['4', false],
+      ['3', true],
+      ['2', false],
+      ['1', true],
+    ],
+  );
 });
 
 t.test('a subject of any length and content is one short line', async (t) => {

@@ -5,6 +5,7 @@ const line = (id: string, from: string, to: string, subject: string): InboxLine 
   ...{ id, type: 1, from, to, subject },
   at: null,
   bytes: 1,
+  hasFiles: false,
 });
 
 t.test('inbox: a search finds each of its words, in any case and any place', async (t) => {
@@ -21,6 +22,12 @@ t.test('inbox: a search finds each of its words, in any case and any place', asy
   t.same(ids('żółty'), ['2']);
   t.same(ids('(.*'), ['1'], 'words are no pattern');
   t.same(ids('jan ewa'), []);
+  const mixed = [...lines, { ...line('s1', '', '+316', 'Leak'), type: 2 }];
+  const ofKind = (words: string, kind: number) => found(mixed, words, kind).map(({ id }) => id);
+  t.same(ofKind('', 2), ['s1'], 'of one kind');
+  t.same(ofKind('leak', 1), ['3']);
+  t.same(ofKind('', 4), []);
+  t.same(ofKind('leak', 0), ['3', 's1'], 'of any kind');
 });
 
 t.test('inbox: new is what came while the page was open, until it is opened or deleted', async (t) => {

@@ -111,6 +111,9 @@ t.test(
       t.strictSame(await barriersOf(page), []);
       t.notOk(await isTooWide(page), `${look.width} px`);
       await keepPicture(page, 'inbox-open', look);
+      const picture = page.getByRole('img', { name: 'logo.png' });
+      await picture.scrollIntoViewIfNeeded();
+      await page.waitForFunction("document.querySelector('.picture img').naturalWidth === 1");
       await tab(page, 'Text').click();
       await page.getByText('Twelve centimetres.').waitFor();
       await tab(page, 'Headers').click();
@@ -118,6 +121,12 @@ t.test(
       t.strictSame(await barriersOf(page), []);
       await keepPicture(page, 'inbox-headers', look);
       t.equal(await page.title(), 'Inbox');
+      await page.evaluate("location.hash = ''");
+      await line(page, 'Leak').getByRole('img', { name: 'with files' }).waitFor();
+      await page.getByLabel('Kind').selectOption('SMS');
+      await line(page, 'Leak').waitFor({ state: 'detached' });
+      await line(page, 'Low battery').waitFor();
+      t.equal(await list(page).getByRole('link').count(), 1);
       assertQuiet(t, seen);
       await seen.context.close();
     }
@@ -157,7 +166,7 @@ t.test(
 
     await page.getByRole('button', { name: 'Delete', exact: true }).click();
     await page.getByText('Leak in the cellar is deleted.').waitFor();
-    await page.getByText('No message has these words.').waitFor();
+    await page.getByText('No message is like that.').waitFor();
     await page.getByLabel('Search').fill('');
     await line(page, HARMFUL).click();
     await page.getByRole('heading', { name: HARMFUL }).waitFor();

@@ -11,13 +11,15 @@ export interface InboxLine {
   readonly subject: string;
   readonly at: string | null;
   readonly bytes: number;
+  readonly hasFiles: boolean;
 }
 
-/** The lines in which each word of `words` stands somewhere, in any case. */
-export function found(lines: readonly InboxLine[], words: string): readonly InboxLine[] {
+/** The lines of this type (0: of any) in which each word of `words` stands somewhere, in any case. */
+export function found(lines: readonly InboxLine[], words: string, kind = 0): readonly InboxLine[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  if (wanted.length === 0) return lines;
-  return lines.filter(({ from, to, subject }) => {
+  if (wanted.length === 0 && kind === 0) return lines;
+  return lines.filter(({ type, from, to, subject }) => {
+    if (kind !== 0 && type !== kind) return false;
     const text = `${from}\n${to}\n${subject}`.toLowerCase();
     return wanted.every((word) => text.includes(word));
   });

@@ -4,7 +4,7 @@
  */
 
 import { bytesInWords, counted } from '../../base/text.js';
-import { byId, html, say, showList } from '../dom.js';
+import { byId, html, paperclip, say, showList } from '../dom.js';
 import { keepFresh } from '../live.js';
 import { clockTime, TYPES } from '../words.js';
 import { found, type InboxLine, nameIn, Unopened } from './find.js';
@@ -17,6 +17,9 @@ function main(): void {
   const live = keepFresh('fieldpost dev', read);
   const reader = createReader(live);
   const search = byId<HTMLInputElement>('search');
+  const kind = byId<HTMLSelectElement>('kind');
+  const kinds = ['All kinds', ...TYPES];
+  kind.append(...kinds.map((words, type) => html('option', { value: type }, words)));
   const list = byId('list');
   const more = byId('more');
   const unread = new Unopened();
@@ -40,7 +43,7 @@ function main(): void {
   }
 
   function show(open: string): void {
-    const wanted = found(lines, search.value);
+    const wanted = found(lines, search.value, Number(kind.value));
     const shown = wanted.slice(0, limit).map((line) => ({
       ...line,
       isNew: unread.has(line.id),
@@ -54,6 +57,7 @@ function main(): void {
 
   const showAgain = () => show(location.hash.slice(1));
   search.addEventListener('input', showAgain);
+  kind.addEventListener('change', showAgain);
   more.addEventListener('click', () => {
     limit += LINES;
     showAgain();
@@ -71,7 +75,7 @@ function main(): void {
 function showCounts(all: number, fresh: number, wanted: number): void {
   const empty = byId('empty');
   empty.hidden = wanted > 0;
-  empty.textContent = all === 0 ? 'Nothing has arrived yet.' : 'No message has these words.';
+  empty.textContent = all === 0 ? 'Nothing has arrived yet.' : 'No message is like that.';
   say('count', counted(all, 'message') + (fresh === 0 ? '' : `, ${fresh} new`));
   document.title = fresh === 0 ? 'Inbox' : `(${fresh}) Inbox`;
   byId('clear').hidden = all === 0;
@@ -90,7 +94,19 @@ function moveFocus(list: HTMLElement, event: KeyboardEvent): void {
 
 type Shown = InboxLine & { readonly isNew: boolean; readonly isOpen: boolean; readonly when: string };
 
-function itemOf({ id, type, from, to, subject, at, bytes, isNew, isOpen, when }: Shown): HTMLElement {
+function itemOf({
+  id,
+  type,
+  from,
+  to,
+  subject,
+  at,
+  bytes,
+  hasFiles,
+  isNew,
+  isOpen,
+  when,
+}: Shown): HTMLElement {
   const kind = TYPES[type - 1] ?? '';
   return html(
     'li',
@@ -104,6 +120,7 @@ function itemOf({ id, type, from, to, subject, at, bytes, isNew, isOpen, when }:
         'span',
         { class: 'subject' },
         ...(isNew ? [html('span', { class: 'tag' }, 'new'), ' '] : []),
+        ...(hasFiles ? [paperclip(), ' '] : []),
         subject || (type === 1 ? 'no subject' : kind),
       ),
     ),

@@ -15,7 +15,12 @@ interface Message extends InboxLine {
   readonly hasHtml: boolean;
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly envelope: { readonly from: string; readonly to: readonly string[] } | null;
-  readonly files: readonly { readonly name: string; readonly type: string; readonly bytes: number }[];
+  readonly files: readonly {
+    readonly name: string;
+    readonly type: string;
+    readonly bytes: number;
+    readonly isPicture: boolean;
+  }[];
 }
 
 const CLOSED = 'No message is open';
@@ -48,7 +53,13 @@ export function createReader(live: Live) {
       const tabs = tabsOf(viewsOf(message), preferred, (name) => {
         preferred = name;
       });
-      place.replaceChildren(backButton(), factsOf(message), buttonsOf(message, live), ...tabs);
+      place.replaceChildren(
+        backButton(),
+        factsOf(message),
+        buttonsOf(message, live),
+        ...tabs,
+        ...picturesOf(message),
+      );
     } catch (error) {
       if (id !== open) return;
       const isMissing = error instanceof Refusal && error.status === 404;
@@ -100,6 +111,22 @@ function factsOf({ id, type, from, to, at, bytes, headers, envelope, files }: Me
     ['Size', bytesInWords(bytes)],
     ['Files', files.length === 0 ? null : filesOf(id, files)],
   ]);
+}
+
+/** The pictures among the files. */
+function picturesOf({ id, files }: Message): HTMLElement[] {
+  return files.flatMap(({ name, isPicture }, index) =>
+    isPicture
+      ? [
+          html(
+            'figure',
+            { class: 'picture' },
+            html('img', { src: `/pictures/${id}.${index}`, alt: name, loading: 'lazy' }),
+            html('figcaption', { class: 'soft' }, name),
+          ),
+        ]
+      : [],
+  );
 }
 
 function filesOf(id: string, files: Message['files']): HTMLElement {
