@@ -3,6 +3,7 @@
  */
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
+import { hostname } from 'node:os';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { type DaemonProcess, startDaemon } from '../support/daemon.js';
@@ -54,6 +55,8 @@ function assertQuiet(t: Test, { complaints, strays }: Seen): void {
   t.strictSame(strays, [], 'no request leaves the origin');
 }
 
+/** The name of this device stands in the heading and the title. */
+const NAME = hostname();
 const section = (page: Page, name: string) => page.getByRole('region', { name, exact: true });
 const messageOf = (page: Page, words: string | RegExp) =>
   section(page, 'Messages').getByRole('listitem').filter({ hasText: words });
@@ -81,6 +84,7 @@ t.test('every part is seen, at each width, dark and light, and nothing bars the 
       'Link and relay',
       'Queue',
       'Messages',
+      'History',
       'Address book',
       'Storage and clock',
       'Test mail',
@@ -97,7 +101,8 @@ t.test('every part is seen, at each width, dark and light, and nothing bars the 
     await section(page, 'Address book').getByRole('button', { name: 'Add somebody' }).click();
     t.strictSame(await barriersOf(page), []);
     await keepPicture(page, 'status-add', look);
-    t.match(await page.title(), /^! Fieldpost: 1 waiting/);
+    t.ok((await page.title()).startsWith(`! ${NAME}: 1 waiting`));
+    await page.getByRole('heading', { name: NAME, level: 1 }).waitFor();
     assertQuiet(t, seen);
     await seen.context.close();
   }
@@ -111,6 +116,9 @@ t.test('the headline and the title, row by row', options, async (t) => {
   const seen = await open(await openBrowser(t), urlOf(daemon));
   const { page } = seen;
   await page.getByText(/all is well/i).waitFor();
+  // The states of this test come by calls, not by the stream.
+  await page.route('**/api/internal/events', (route) => route.abort());
+  await page.reload();
   const known = (await daemon.api('state')).json;
   let shown = {};
   await page.route('**/api/internal/state', (route) => route.fulfill({ json: { ...known, ...shown } }));
@@ -121,7 +129,7 @@ t.test('the headline and the title, row by row', options, async (t) => {
     await page.locator(`#headline.${mood}`).filter({ hasText: said }).waitFor();
     t.match(
       await page.title(),
-      new RegExp(`^${mood === 'good' ? '' : '! '}Fieldpost: ${said.source.slice(1)}`, 'i'),
+      new RegExp(`^${mood === 'good' ? '' : '! '}${NAME}: ${said.source.slice(1)}`, 'i'),
     );
     if (PICTURES.test(words)) await keepPicture(page, `headline-${index}`, { width: 1280, scheme: 'light' });
   }
@@ -141,10 +149,13 @@ t.test('messages: filter, retry, cancel, hold, release, send all', options, asyn
   const { page } = seen;
   page.on('dialog', (dialog) => void dialog.accept());
   const messages = section(page, 'Messages');
-  await messages.getByLabel('Status').selectOption('failed');
+  await messages.getByRole('listitem').first().getByText('failed').waitFor();
+  await messages.getByRole('listitem').nth(1).getByText('deferred').waitFor();
+  await messages.getByRole('button', { name: 'Failed 1', pressed: false }).click();
   await messageOf(page, 'Bad').waitFor();
   await messageOf(page, 'Fine').waitFor({ state: 'detached' });
-  await messages.getByLabel('Status').selectOption('');
+  await messages.getByRole('button', { name: 'Failed 1', pressed: true }).waitFor();
+  await messages.getByRole('button', { name: 'All' }).click();
 
   const later = messageOf(page, 'Later');
   // A person without a mouse: the summary opens by Enter, and keeps the focus when the message changes.
@@ -177,7 +188,7 @@ t.test('messages: filter, retry, cancel, hold, release, send all', options, asyn
   assertQuiet(t, seen);
 });
 
-t.test('messages: older ones are on further pages', options, async (t) => {
+t.test('messages: few at first, and more on request', options, async (t) => {
   const daemon = await startWith(t);
   const mails = Array.from({ length: 45 }, (_, index) => ({
     destination: 'a@example.com',
@@ -186,14 +197,18 @@ t.test('messages: older ones are on further pages', options, async (t) => {
   }));
   await daemon.post(...mails);
   const { page } = await open(await openBrowser(t), urlOf(daemon));
+  const rows = section(page, 'Messages').getByRole('listitem');
+  const more = page.getByRole('button', { name: 'Show more' });
   await messageOf(page, 'Mail 44.').waitFor();
-  await page.getByRole('button', { name: 'Older' }).click();
-  await messageOf(page, 'Mail 24.').waitFor();
-  await page.getByRole('button', { name: 'Older' }).click();
+  t.equal(await rows.count(), 5, 'few at first');
+  await more.click();
+  await messageOf(page, 'Mail 25.').waitFor();
+  await more.click();
+  await messageOf(page, 'Mail 5.').waitFor();
+  t.equal(await rows.count(), 40);
+  await more.click();
   await messageOf(page, 'Mail 0.').waitFor();
-  t.equal(await page.getByRole('button', { name: 'Older' }).count(), 0);
-  await page.getByRole('button', { name: 'Newest' }).click();
-  await messageOf(page, 'Mail 44.').waitFor();
+  t.equal(await more.count(), 0);
 });
 
 t.test('address book: the words of the daemon stand at each field', options, async (t) => {
@@ -275,33 +290,155 @@ t.test('a test mail is followed to its end', options, async (t) => {
   assertQuiet(t, seen);
 });
 
-t.test('with a token: asked at once, kept in memory only', options, async (t) => {
-  const token = 'a-token-that-nobody-guesses';
-  const daemon = await startWith(t, { FIELDPOST_API_TOKEN: token });
+t.test('a test mail says what it waits for', options, async (t) => {
+  const daemon = await startWith(t);
   const seen = await open(await openBrowser(t), urlOf(daemon));
-  const { page, context, complaints } = seen;
-  const dialog = page.getByRole('dialog', { name: 'This daemon asks for a token' });
-  await dialog.waitFor();
-  assertQuiet(t, seen);
-  t.strictSame(await barriersOf(page), []);
-  await page.keyboard.press('Escape');
-  t.ok(await dialog.isVisible(), 'without a token there is nothing to see');
-  await dialog.getByLabel('Token').fill('another');
-  await dialog.getByRole('button').click();
-  await dialog.getByText('This token is not the right one.').waitFor();
-  t.match(complaints.splice(0), [/401/]);
-  await dialog.getByLabel('Token').fill(token);
-  await page.keyboard.press('Enter');
-  await page.getByText(/all is well/i).waitFor();
+  const { page } = seen;
   await page.getByRole('button', { name: 'Hold delivery' }).click();
   await page.getByText('Delivery is on hold, also after a restart.').waitFor();
-  const kept = 'JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])';
-  t.notMatch(await page.evaluate(kept), token);
-  t.strictSame(await context.cookies(), []);
-  await page.reload();
-  await dialog.waitFor();
+  const trial = section(page, 'Test mail');
+  await trial.getByLabel('Send a test mail to').fill('john@example.com');
+  await trial.getByRole('button', { name: 'Send' }).click();
+  await trial.getByText(/: queued; waits: delivery is on hold$/).waitFor();
+  await page.getByRole('button', { name: 'Release delivery' }).click();
+  await trial.getByText(/: sent; 250/).waitFor();
+  await page.getByText(/last mail sent \d+ s ago/).waitFor();
   assertQuiet(t, seen);
 });
+
+t.test('the relay is tried step by step', options, async (t) => {
+  const daemon = await startWith(t);
+  const seen = await open(await openBrowser(t), urlOf(daemon));
+  const { page } = seen;
+  const part = section(page, 'Link and relay');
+  await part.getByRole('button', { name: 'Try the relay' }).click();
+  await part.getByText('good: mails can go').waitFor();
+  await part.getByText(/^open to 127\.0\.0\.1/).waitFor();
+  t.strictSame(await barriersOf(page), []);
+  await page.route('**/relay/trial', (route) => {
+    const fault = { step: 'login', words: 'refused: 535 no', blame: 'login', hint: 'see the user' };
+    return route.fulfill({ json: { relays: [{ relay: 'smtp://x', steps: [], fault }] } });
+  });
+  await page.keyboard.press('Enter');
+  await part.getByText('refused: 535 no').waitFor();
+  await part.getByText('see the user').waitFor();
+  assertQuiet(t, seen);
+});
+
+/** Rows of the history: an outage, and a time that is not known. */
+function historyOf(step: '10m' | '1h') {
+  const stepMs = step === '10m' ? 600_000 : 3_600_000;
+  const endMs = Math.floor(Date.now() / stepMs) * stepMs;
+  const rows = Array.from({ length: step === '10m' ? 288 : 720 }, (_, index) => {
+    const isOut = index > 160 && index < 220;
+    return {
+      at: new Date(endMs - ((step === '10m' ? 287 : 719) - index) * stepMs).toISOString(),
+      ...{ accepted: index % 5, sent: isOut ? 0 : index % 5, failed: index % 50 === 0 ? 1 : 0 },
+      ...{ waitingMax: isOut ? index - 160 : 0, oldestWaitMs: 0, relayUp: isOut ? 0 : 1, linkUp: null },
+    };
+  });
+  return { step, rows: rows.filter((_, index) => index < 100 || index > 120) };
+}
+
+t.test(
+  'the history: drawn, told, and for a longer time; without one there is no such part',
+  options,
+  async (t) => {
+    const daemon = await startWith(t);
+    const browser = await openBrowser(t);
+    for (const look of LOOKS) {
+      const seen = await open(browser, 'about:blank', look);
+      const { page } = seen;
+      await page.route('**/api/internal/history?*', (route) =>
+        route.fulfill({ json: historyOf(route.request().url().includes('1h') ? '1h' : '10m') }),
+      );
+      await page.goto(urlOf(daemon));
+      const part = section(page, 'History');
+      await part
+        .getByRole('img', { name: /^In 48 hours: \d+ messages accepted, .*the relay was there/ })
+        .waitFor();
+      t.strictSame(await barriersOf(page), []);
+      t.notOk(await isTooWide(page), `${look.width} px`);
+      await keepPicture(page, 'status-history', look);
+      await part.getByRole('button', { name: '30 days', pressed: false }).click();
+      await part.getByRole('img', { name: /^In 30 days:/ }).waitFor();
+      await part.getByRole('button', { name: '30 days', pressed: true }).waitFor();
+      t.strictSame(seen.complaints, []);
+      await seen.context.close();
+    }
+    const { page } = await open(browser, 'about:blank');
+    await page.route('**/api/internal/history?*', (route) => route.fulfill({ status: 404, json: {} }));
+    await page.goto(urlOf(daemon));
+    await page.getByText(/all is well/i).waitFor();
+    t.equal(await section(page, 'History').count(), 0);
+  },
+);
+
+t.test('news come by the stream of events; without one the page asks', options, async (t) => {
+  const daemon = await startWith(t);
+  const browser = await openBrowser(t);
+  for (const isThere of [true, false]) {
+    const { page } = await open(browser, 'about:blank');
+    if (!isThere)
+      await page.route('**/api/internal/events', (route) => route.fulfill({ status: 404, json: {} }));
+    const streamed = page.waitForResponse(/\/events$/);
+    await page.goto(urlOf(daemon));
+    await page.getByText(/all is well/i).waitFor();
+    t.equal((await streamed).status(), isThere ? 200 : 404);
+    let asked = 0;
+    page.on('request', (request) => {
+      if (request.url().includes('/state')) asked++;
+    });
+    const subject = `News ${isThere}`;
+    await daemon.post({ destination: 'john@example.com', subject, plain: 'x' });
+    await messageOf(page, subject).getByText('sent', { exact: true }).waitFor();
+    await page.waitForTimeout(5000);
+    if (isThere) t.ok(asked <= 2, `asked ${asked} times`);
+    else t.ok(asked >= 2, `asked ${asked} times`);
+  }
+});
+
+t.test(
+  'with a token: asked at once, kept for the session of the browser, and forgotten on request',
+  options,
+  async (t) => {
+    const token = 'a-token-that-nobody-guesses';
+    const daemon = await startWith(t, { FIELDPOST_API_TOKEN: token });
+    const seen = await open(await openBrowser(t), urlOf(daemon));
+    const { page, context, complaints } = seen;
+    const dialog = page.getByRole('dialog', { name: 'This daemon asks for a token' });
+    await dialog.waitFor();
+    assertQuiet(t, seen);
+    t.strictSame(await barriersOf(page), []);
+    await page.keyboard.press('Escape');
+    t.ok(await dialog.isVisible(), 'without a token there is nothing to see');
+    await dialog.getByLabel('Token').fill('another');
+    await dialog.getByRole('button').click();
+    await dialog.getByText('This token is not the right one.').waitFor();
+    t.match(complaints.splice(0), [/401/]);
+    await dialog.getByLabel('Token').fill(token);
+    await page.keyboard.press('Enter');
+    await page.getByText(/all is well/i).waitFor();
+    await page.getByRole('button', { name: 'Hold delivery' }).click();
+    await page.getByText('Delivery is on hold, also after a restart.').waitFor();
+    const kept = 'JSON.stringify([localStorage, document.cookie, location.href])';
+    t.notMatch(await page.evaluate(kept), token);
+    t.strictSame(await context.cookies(), []);
+    await page.reload();
+    await page
+      .getByText(/delivery is on hold/i)
+      .first()
+      .waitFor();
+    t.notOk(await dialog.isVisible());
+    const other = await context.newPage();
+    await other.goto(urlOf(daemon));
+    await other.getByRole('dialog', { name: 'This daemon asks for a token' }).waitFor();
+    await page.getByRole('button', { name: 'Forget the token' }).click();
+    await dialog.waitFor();
+    t.equal(await page.evaluate('sessionStorage.length'), 0);
+    assertQuiet(t, seen);
+  },
+);
 
 t.test('through a tunnel: another port and the name localhost', options, async (t) => {
   const daemon = await startWith(t);
