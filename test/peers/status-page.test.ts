@@ -117,7 +117,7 @@ t.test('the headline and the title, row by row', options, async (t) => {
   const { page } = seen;
   await page.getByText(/all is well/i).waitFor();
   // The states of this test come by calls, not by the stream.
-  await page.route('**/api/internal/events', (route) => route.abort());
+  await page.route('**/api/internal/events', (route) => route.fulfill({ status: 204 }));
   await page.reload();
   const known = (await daemon.api('state')).json;
   let shown = {};
@@ -301,7 +301,7 @@ t.test('a test mail says what it waits for', options, async (t) => {
   await trial.getByRole('button', { name: 'Send' }).click();
   await trial.getByText(/: queued; waits: delivery is on hold$/).waitFor();
   await page.getByRole('button', { name: 'Release delivery' }).click();
-  await trial.getByText(/: sent; 250/).waitFor();
+  await trial.getByText(/: sent: 250/).waitFor();
   await page.getByText(/last mail sent \d+ s ago/).waitFor();
   assertQuiet(t, seen);
 });

@@ -25,6 +25,10 @@ const LINES: Readonly<Record<string, readonly string[]>> = {
 function main(): void {
   /** The state that the stream has told since the last read. */
   let told: DaemonState | null = null;
+  // Before the page is read again: what was told to nobody is old.
+  document.addEventListener('visibilitychange', () => {
+    told = null;
+  });
   const live = keepFresh('the daemon', read, {
     keepsToken: 'fieldpost-token',
     events: {

@@ -77,7 +77,8 @@ export function createTestMail({ call, refresh }: Live): void {
         withinMs: ANSWER_MS,
       });
       const why = message.final ? '' : await whyWaits();
-      const words = [message.status, message.lastReply, why && `waits: ${why}`].filter(Boolean).join('; ');
+      const reply = message.lastReply ? `: ${message.lastReply}` : '';
+      const words = `${message.status}${reply}${why && `; waits: ${why}`}`;
       if (words !== told) step(words, message.status === 'sent' ? 'good' : 'uneasy');
       told = words;
       refresh();
