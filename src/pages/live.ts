@@ -77,26 +77,17 @@ export function keepFresh(
   read: () => Promise<void>,
   { everyMs = REFRESH_MS, otherToken = null, keepsToken, events }: FreshOptions = {},
 ): Live {
-  const needsToken = 'token' in document.documentElement.dataset;
-  const kept = createKept(needsToken ? keepsToken : undefined);
-  let token = needsToken ? kept.get() : otherToken;
+  const token = createToken(keepsToken, otherToken);
   let readMs = 0;
   let isReading = false;
   let isAskedAgain = false;
-  const call = createCall(() => token);
   const gone = createGone(service, everyMs);
   const asked = createTokenDialog((given) => {
-    token = given;
-    kept.set(given);
-    void refresh();
+    token.set(given);
+    again();
   });
-  const stream =
-    events &&
-    createStream(
-      events,
-      () => headersOf(token),
-      () => void refresh(),
-    );
+  const again = () => void refresh();
+  const stream = events && createStream(events, () => headersOf(token.get()), again);
 
   async function refresh(): Promise<void> {
     if (isReading) isAskedAgain = true;
@@ -110,9 +101,8 @@ export function keepFresh(
       stream?.open();
     } catch (error) {
       if (error instanceof Refusal && error.status === 401) {
-        asked.open(token === null ? '' : asked.wrong);
-        token = null;
-        kept.set(null);
+        asked.open(token.get() === null ? '' : asked.wrong);
+        token.set(null);
       } else {
         gone.tell(error);
       }
@@ -128,17 +118,20 @@ export function keepFresh(
     if (performance.now() - readMs >= everyMs) void refresh();
   }
 
-  const tell = (words: string) => byId('told').replaceChildren(words);
   setInterval(turn, everyMs);
   document.addEventListener('visibilitychange', () => {
     if (document.hidden) stream?.close();
-    void refresh();
+    again();
   });
-  if (needsToken && token === null) asked.open('');
-  queueMicrotask(() => void refresh());
+  if (token.isMissing()) asked.open('');
+  queueMicrotask(again);
+  return { call: createCall(token.get), refresh: again, ...createActs(service, refresh) };
+}
+
+/** Tells in #told what a button has done. */
+function createActs(service: string, refresh: () => Promise<void>): Pick<Live, 'act' | 'tell'> {
+  const tell = (words: string) => byId('told').replaceChildren(words);
   return {
-    call,
-    refresh: () => void refresh(),
     tell,
     async act(work, done) {
       tell('');
@@ -178,22 +171,28 @@ function createGone(service: string, everyMs: number) {
   };
 }
 
-/** A token that the browser keeps for its session under `name`, and the button #forget; without a name neither. */
-function createKept(name: string | undefined) {
+/**
+ * The token of the calls. The browser keeps it for its session under the name `keeps`, and #forget ends that. `other` is used
+ * where none is set.
+ */
+function createToken(keeps: string | undefined, other: string | null) {
+  const needs = 'token' in document.documentElement.dataset;
+  const isKept = needs && keeps !== undefined;
   const forget = document.getElementById('forget');
-  if (name === undefined) return { get: () => null, set: () => undefined };
+  let token = isKept ? sessionStorage.getItem(keeps) : needs ? null : other;
+  function set(given: string | null): void {
+    token = given;
+    if (!isKept) return;
+    if (forget !== null) forget.hidden = given === null;
+    if (given === null) sessionStorage.removeItem(keeps);
+    else sessionStorage.setItem(keeps, given);
+  }
   forget?.addEventListener('click', () => {
-    sessionStorage.removeItem(name);
+    set(null);
     location.reload();
   });
-  const set = (token: string | null) => {
-    if (forget !== null) forget.hidden = token === null;
-    if (token === null) sessionStorage.removeItem(name);
-    else sessionStorage.setItem(name, token);
-  };
-  const kept = sessionStorage.getItem(name);
-  set(kept);
-  return { get: () => kept, set };
+  set(token);
+  return { get: () => token, set, isMissing: () => needs && token === null };
 }
 
 function headersOf(token: string | null): Record<string, string> {

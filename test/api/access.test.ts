@@ -81,6 +81,7 @@ test('Origin and Sec-Fetch-Site', async (t) => {
     [host, 'Origin: http://localhost:43770'],
     ['Host: Gateway.lan', 'Origin: http://gateway.lan'],
     [host, 'Sec-Fetch-Site: same-origin', 'Origin: http://LOCALHOST:43770'],
+    ['Host: gateway.lan', 'Sec-Fetch-Site: same-origin', 'Origin: https://gateway.lan'],
     [host, 'Sec-Fetch-Site: none'],
   ];
   const bad = [
@@ -89,6 +90,8 @@ test('Origin and Sec-Fetch-Site', async (t) => {
     [host, 'Origin: http://localhost:8080'],
     [host, 'Origin: http://127.0.0.1:43770'],
     [host, 'Origin: https://localhost:43770'],
+    ['Host: gateway.lan', 'Origin: https://gateway.lan:8443'],
+    ['Host: gateway.lan', 'Origin: ftp://gateway.lan'],
     [host, 'Origin: null'],
     [host, 'Origin: '],
     [host, 'Origin: http://localhost:43770', 'Origin: http://evil.example'],

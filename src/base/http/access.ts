@@ -41,14 +41,19 @@ export function createLocalCheck(allowedHosts: readonly string[] = []): (exchang
     checkSingleHost(req.rawHeaders);
     const lowerHost = host?.toLowerCase();
     const isOverTcp = connection.kind === 'tcp';
-    if (isOverTcp && lowerHost !== undefined && !names.has(HOST.exec(lowerHost)?.[1] ?? '')) {
+    const name = HOST.exec(lowerHost ?? '')?.[1] ?? '';
+    if (isOverTcp && lowerHost !== undefined && !names.has(name)) {
       const words = `The name ${JSON.stringify(host)} is not one of this device's own`;
       throw new FieldpostError('not-local', words, {
         hint: 'call 127.0.0.1, or list the name in FIELDPOST_ALLOWED_HOSTS',
       });
     }
     const { origin, 'sec-fetch-site': site } = req.headers;
-    const isOwn = lowerHost !== undefined && origin?.toLowerCase() === `http://${lowerHost}`;
+    // A proxy adds TLS for a name of the settings.
+    const schemes = LOOPBACK_NAMES.includes(name) ? ['http'] : ['http', 'https'];
+    const isOwn =
+      lowerHost !== undefined &&
+      schemes.some((scheme) => origin?.toLowerCase() === `${scheme}://${lowerHost}`);
     if (origin !== undefined && !isOwn) throw foreignPage('Origin');
     if (site !== undefined && site !== 'same-origin' && site !== 'none') throw foreignPage('Sec-Fetch-Site');
   };

@@ -23,6 +23,7 @@ export const SPANS = {
   '1h': { words: '30 days', stepMs: HOUR_MS, spanMs: 30 * DAY_MS, tickMs: 7 * DAY_MS },
 } as const;
 
+/** The length of a row, as the daemon names it. */
 export type Step = keyof typeof SPANS;
 
 /** One or more rows; null where nothing is known. */
