@@ -1,5 +1,5 @@
 import t from 'tap';
-import { headline } from '../src/base/state-lines.js';
+import { type DaemonState, headline, stateLines } from '../src/base/state-lines.js';
 import { HEADLINES } from './support/headlines.js';
 
 t.test('the headline, row by row', async (t) => {
@@ -27,4 +27,40 @@ t.test('the headline of a daemon that tells less', async (t) => {
     'uneasy',
     '1 waiting: no relay is configured (FIELDPOST_RELAY)',
   ]);
+});
+
+t.test('the relay and its last mail, and what a page leaves to its pictures and buttons', async (t) => {
+  const time = (iso: string) => iso.slice(11, 16);
+  const now = '2026-11-20T12:00:00Z';
+  const lines = (state: object, isPage = false) =>
+    stateLines({ clock: { trusted: true, now }, ...state } as DaemonState, time, isPage).map(
+      ([, , words]) => words,
+    );
+  const since = '2026-11-20T09:00:00Z';
+  const relay = {
+    state: 'ok',
+    since,
+    reason: null,
+    name: 'mail.example.com:587',
+    lastSentAt: '2026-11-20T11:57:00Z',
+  };
+  t.same(lines({ relay }), ['mail.example.com:587, ok since 09:00', 'last mail sent 3 min ago']);
+  t.same(lines({ relay: { ...relay, lastSentAt: null } }), ['mail.example.com:587, ok since 09:00']);
+  t.same(
+    lines({ relay: { ...relay, lastSentAt: '2026-11-20T12:00:09Z' } }).length,
+    1,
+    'a clock that went back',
+  );
+  const failing = { ...relay, state: 'failing', reason: 'mail.example.com:587: no answer', lastSentAt: null };
+  t.same(lines({ relay: failing }), ['failing since 09:00: mail.example.com:587: no answer'], 'named once');
+  t.same(lines({ relay: { ...relay, state: 'unknown', lastSentAt: null } }), [
+    'mail.example.com:587, not tried yet',
+  ]);
+  const queue = {
+    ...{ queued: 0, sending: 0, deferred: 0, failed: 2, oldestAgeMs: 0, bytes: 0, held: true },
+    used: { messages: 0, bytes: 0, memoryBytes: 0 },
+    limits: { messages: 1, bytes: 1, memoryBytes: null },
+  };
+  t.match(lines({ queue }).join('\n'), /room: .*fieldpost queue release.*fieldpost queue list/s);
+  t.same(lines({ queue }, true), ['empty, 0 bytes on disk', 'delivery is on hold', '2 messages failed']);
 });
