@@ -22,7 +22,7 @@ import { startCloud } from '../support/reference-cloud.js';
 import { logEventsOf, parse, readTree } from '../support/source.js';
 
 const HELP_CHARS_MAX = 80;
-const README_BYTES_MAX = 15 * 1024;
+const README_BYTES_MAX = 12 * 1024;
 
 /** What a command tells of itself. */
 type CommandText = Pick<Command, 'name' | 'summary' | 'help' | 'examples' | 'options'>;
