@@ -158,10 +158,12 @@ export class Delivery {
   async tryRelays(signal: AbortSignal): Promise<readonly TriedRelay[]> {
     if (this.#isTrying) throw new FieldpostError('busy', 'The relay is being tried already');
     this.#isTrying = true;
-    const tried = this.#options.config.relays.map(
+    // A reload may replace them meanwhile.
+    const { relays } = this.#options.config;
+    const tried = relays.map(
       (relay): TriedRelay => ({ relay: showRelay(relay), steps: [], fault: NOT_OVER }),
     );
-    const over = this.#tryEach(tried, signal).finally(() => {
+    const over = this.#tryEach(relays, tried, signal).finally(() => {
       this.#isTrying = false;
     });
     const ended = new Promise((resolve) => signal.addEventListener('abort', resolve));
@@ -170,7 +172,11 @@ export class Delivery {
     return structuredClone(tried);
   }
 
-  async #tryEach(tried: readonly TriedRelay[], signal: AbortSignal): Promise<void> {
+  async #tryEach(
+    relays: MailConfig['relays'],
+    tried: readonly TriedRelay[],
+    signal: AbortSignal,
+  ): Promise<void> {
     const { config, clock, connect, hostname } = this.#options;
     const { tryRelay } = await import('./smtp/trial.js');
     // The source of the tokens is that of the queue.
@@ -180,7 +186,7 @@ export class Delivery {
     };
     const limits = { smtpTimeoutMs: Math.min(config.smtpTimeoutMs, TRIAL_ANSWER_MS) };
     const own = { config: { ...config, ...limits }, to: null, version: '', id: '' };
-    for (const [index, relay] of config.relays.entries()) {
+    for (const [index, relay] of relays.entries()) {
       const one = tried[index];
       if (one === undefined || signal.aborted) return;
       const tell = (step: TrialStep) => void one.steps.push(step);
