@@ -9,8 +9,8 @@
 import type { Stamp } from '../../base/stamp.js';
 import type { Log } from '../../base/system/log.js';
 import { type Draft, type Message, recipientsOf, slotOf } from '../message/message.js';
-import type { AcceptedMessage, StoreEvent } from './event.js';
 import type { Amounts } from './accounts.js';
+import type { AcceptedMessage, StoreEvent } from './event.js';
 import type { State } from './state.js';
 import { messageWeight } from './weight.js';
 

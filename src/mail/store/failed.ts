@@ -1,7 +1,8 @@
 /**
- * What happens to all failed messages at once: batch by batch, so that ten thousand of them neither block the event loop
- * nor make a record of a megabyte.
+ * What may still happen to a failed message; and to all of them at once: batch by batch, so that ten thousand neither block
+ * the event loop nor make a record of a megabyte.
  */
+import { FieldpostError } from '../../base/errors.js';
 import { isUnderstood, type Message } from '../message/message.js';
 import type { StoreEvent } from './event.js';
 import type { Ledger } from './ledger.js';
@@ -51,4 +52,23 @@ async function forFailed(
     const ids = all.slice(at, at + BATCH_MESSAGES).filter((id) => state.kept.has(id));
     if (ids.length > 0) await work(ids);
   }
+}
+
+/** The error for a message that cannot change now. */
+export function conflict(words: string, hint?: string): FieldpostError {
+  return new FieldpostError('conflict', words, { ...(hint !== undefined && { hint }) });
+}
+
+/** Why a final message cannot change. */
+export function alreadyFinal({ status, place }: Message): FieldpostError {
+  if (status !== 'failed') return conflict(`the message is ${status} already`);
+  if (place === null)
+    return conflict(
+      'the message has failed, and its content is no longer kept',
+      'send it again if it still matters',
+    );
+  return conflict(
+    'only a newer version of Fieldpost, which accepted the message, can send it',
+    'try again after the next update',
+  );
 }

@@ -2,7 +2,7 @@
  * The store: every message from its acceptance on, and the address book. It checks what may happen to a message, and
  * records it. Q0 to Q6 are the states of a message (src/README.md).
  */
-import { Buffer } from 'node:buffer';
+import type { Buffer } from 'node:buffer';
 import { assert, FieldpostError, wordsOf } from '../../base/errors.js';
 import { DAY_MS, HOUR_MS, KIB, OUTCOME_RESERVE_BYTES } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
@@ -25,11 +25,12 @@ import {
   type Verdict,
 } from '../message/message.js';
 import { amountsOf, messagesOf as messagesOfDraft, stampedContent } from './acceptance.js';
+import { keepBook } from './book-keeping.js';
 import { Collapse } from './collapse.js';
 import { decodeContent, encodeContent } from './document.js';
 import type { StoreEvent } from './event.js';
-import { dropFailed, retryFailed } from './failed.js';
-import { idMaker, uuidOf } from './ids.js';
+import { alreadyFinal, conflict, dropFailed, retryFailed } from './failed.js';
+import { idMaker } from './ids.js';
 import { findKey, forgetKey, isFullKey, type KeyEntry } from './keys.js';
 import { Ledger, type LedgerOptions, type Watcher } from './ledger.js';
 import type { Known } from './message-table.js';
@@ -91,9 +92,6 @@ export type WaitingList = 'queued' | 'deferred' | 'urgent';
 export type IsWanted = (known: Omit<Known, 'attachments'>) => boolean;
 
 const anyMessage: IsWanted = () => true;
-
-/** So many random bytes that no nonce occurs twice. */
-const NONCE_BYTES = 12;
 
 /** How often expired content and keys are removed. */
 export const SWEEP_MS = HOUR_MS;
@@ -158,25 +156,7 @@ export class Store {
     this.untold = state.untold;
     this.reachability = reachability;
     this.sentBy = state.sentBy;
-    this.book = this.#keepBook();
-  }
-
-  #keepBook(): BookKeeping {
-    const { randomBytes } = this.#options;
-    const state = this.#state;
-    return {
-      get book() {
-        return state.book;
-      },
-      record: (event) => this.#ledger.record([event], 'synced'),
-      // Only the disk's reserve counts: a full queue must not keep people from editing the book.
-      checkRoom: async () => {
-        if (this.#quota.space.stale) await this.#quota.look();
-        this.#quota.space.check();
-      },
-      newUid: () => uuidOf(randomBytes(16)),
-      newNonce: () => Buffer.from(randomBytes(NONCE_BYTES)).toString('base64url'),
-    };
+    this.book = keepBook(ledger, this.#quota, options.randomBytes);
   }
 
   /**
@@ -511,7 +491,8 @@ export class Store {
 
   /**
    * The only way to get a message for sending. Marks it as `sending` (Q3, only in memory) and gives it. Null if it is
-   * unknown, final, claimed or being cancelled, if a newer one replaces it, or if the queue is on hold. `expire` sends nothing, so it ignores a hold.
+   * unknown, final, claimed or being cancelled, if a newer one replaces it, or if the queue is on hold. `expire` sends
+   * nothing, so it ignores a hold.
    */
   claim(id: string, purpose: 'send' | 'expire' = 'send'): Message | null {
     const message = this.get(id);
@@ -604,22 +585,4 @@ export class Store {
     assert(message.status === 'sending', 'only a claimed message comes back');
     return message;
   }
-}
-
-function conflict(words: string, hint?: string): FieldpostError {
-  return new FieldpostError('conflict', words, { ...(hint !== undefined && { hint }) });
-}
-
-/** Why a final message cannot change. */
-function alreadyFinal({ status, place }: Message): FieldpostError {
-  if (status !== 'failed') return conflict(`the message is ${status} already`);
-  if (place === null)
-    return conflict(
-      'the message has failed, and its content is no longer kept',
-      'send it again if it still matters',
-    );
-  return conflict(
-    'only a newer version of Fieldpost, which accepted the message, can send it',
-    'try again after the next update',
-  );
 }
