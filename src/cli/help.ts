@@ -71,6 +71,14 @@ async function overview<C extends ProgramContext>(program: Program<C>, cells: nu
   return [`${program.name} <command> [options]`, ...parts, program.guide].join('\n\n');
 }
 
+/** In lower case, with one blank before each word: so the beginning of a word is found, and not its middle. */
+function spaced(text: string): string {
+  return ` ${text
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, ' ')
+    .trim()}`;
+}
+
 /** What has all of these words. Throws CommandError (64) with the nearest word if nothing has. */
 function found<C extends ProgramContext>(
   words: readonly string[],
@@ -78,12 +86,12 @@ function found<C extends ProgramContext>(
   rows: readonly Row<unknown>[],
   program: string,
 ): (readonly [name: string, words: string])[] {
-  const patterns = words.map((word) => new RegExp(`(?<![a-z0-9])${word.replace(/\W/g, '\\$&')}`, 'i'));
-  const hasAll = (text: string) => patterns.every((pattern) => pattern.test(text));
+  const sought = words.map(spaced);
+  const hasAll = (text: string) => sought.every((word) => word !== ' ' && spaced(text).includes(word));
   /** The first of these lines that has a word. */
   const tellingOf = (lines: readonly string[]) =>
     lines.find(hasAll) ??
-    lines.find((line) => patterns.some((pattern) => pattern.test(line))) ??
+    lines.find((line) => sought.some((word) => spaced(line).includes(word))) ??
     lines[0] ??
     '';
   const all = [

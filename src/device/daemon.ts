@@ -24,7 +24,7 @@ import { Delivery, type Tell } from '../mail/delivery/delivery.js';
 import { inOrder, namesOf, type Reloaded, type System, storeOptions, tokenSources } from '../mail/engine.js';
 import type { Address } from '../mail/message/address.js';
 import type { BeginMail } from '../mail/message/message.js';
-import { heloNameOf, homesOf as homesIn, isOfThisDevice, mayBeFrom } from '../mail/names.js';
+import { heloNameOf, homesOf, isOfThisDevice, mayBeFrom } from '../mail/names.js';
 import { openStore, type Store } from '../mail/store/store.js';
 import { smtpSharerOf } from './api/context.js';
 import { createApi } from './api/server.js';
@@ -95,7 +95,7 @@ export async function createDaemon(config: DeviceConfig, system: System): Promis
 
 /** Builds each part from those before it. */
 async function build(live: DeviceConfig, system: System, store: Store): Promise<Parts> {
-  const { clock, log, version } = system;
+  const { clock, log } = system;
   const book = new AddressBook(store.book);
   const cloud = live.cloud && (await openCloud(live, live.cloud, system, store, book));
   // Without a cloud, SMS, calls and pushes wait until they expire.
@@ -109,13 +109,10 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
     cloud?.link.wake();
   };
   const mailParts = {
+    ...addressing(live, system, book),
     store,
     settings: live,
     mailLimitBytes: () => delivery.rendering.limitBytes,
-    mayBeFrom: (address: Address) => mayBeFrom(address, live, system.hostname),
-    isOfThisDevice: (address: Address) => isOfThisDevice(address, live, namesOf(system)),
-    homesOf: (address: Address) => homesIn(address, live, namesOf(system), () => book.addresses),
-    hostname: system.hostname,
     log,
     nudge(lifeMs?: number) {
       delivery.nudge(lifeMs);
@@ -130,13 +127,8 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
     ...mailParts,
     book,
     refused,
-    clock,
-    version,
-    startedBootMs: clock.bootMs(),
-    memoryBytes: system.memoryBytes,
-    descriptors: system.descriptors,
-    streamed: system.streamed,
-    dropped: system.dropped,
+    ...system,
+    startedBootMs: system.clock.bootMs(),
     edited: () => cloud?.sync.edited(),
     wake() {
       wake();
@@ -158,6 +150,17 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
     (await import('./api/mail-door.js')).createMailDoor(mailParts)(terms);
   const { homesOf } = mailParts;
   return { live, system, store, cloud, delivery, api, beginMail, homesOf, refused, history, notices, wake };
+}
+
+/** What is known of addresses: by the settings, the names of this device and the address book, as they are at each call. */
+function addressing(live: DeviceConfig, system: System, book: AddressBook) {
+  const { hostname } = system;
+  return {
+    hostname,
+    mayBeFrom: (address: Address) => mayBeFrom(address, live, hostname),
+    isOfThisDevice: (address: Address) => isOfThisDevice(address, live, namesOf(system)),
+    homesOf: (address: Address) => homesOf(address, live, namesOf(system), () => book.addresses),
+  };
 }
 
 /** Follows the settings of the mails of the daemon itself. Their part is loaded when the first of them is set. */

@@ -3,9 +3,9 @@ import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
 import { type DaemonState, whyMailWaits } from '../../src/base/state-lines.js';
 import { EventParser } from '../../src/pages/events.js';
 import {
+  type ChartRow,
   chartWords,
   columnsOf,
-  type HistoryRow,
   roundUp,
   SPANS,
   ticksOf,
@@ -52,7 +52,7 @@ t.test('timeline: the bars fill the width, oldest first, and each can be seen', 
   t.equal(ahead[0]?.width, 1000, 'a clock that is behind makes no negative width');
 });
 
-const row = (agoMs: number, more: Partial<HistoryRow> = {}): HistoryRow => ({
+const row = (agoMs: number, more: Partial<ChartRow> = {}): ChartRow => ({
   at: isoAt(NOW_MS - agoMs),
   ...{ accepted: 1, sent: 1, failed: 0, waitingMax: 0, relayUp: 1, linkUp: null },
   ...more,

@@ -27,6 +27,7 @@ const MAILS = [
   'Fire',
   ...Array(4).fill('Leak'),
   ...Array(4).fill('Report'),
+  'Pump 3 leaks',
   'The manual',
 ].flat();
 

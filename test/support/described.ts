@@ -29,7 +29,7 @@ const PROBLEM = { $ref: '#/components/schemas/Problem' };
 const STRANGE_PARAMETERS = /^(?:foo|other|x)$/;
 /** Headers that say nothing of a call. */
 const COMMON_HEADERS =
-  /^(?:content-(?:type|length|disposition|security-policy)|date|connection|keep-alive|x-content-type-options|vary|cache-control|referrer-policy|allow)$/;
+  /^(?:content-(?:encoding|type|length|disposition|security-policy)|date|connection|keep-alive|x-content-type-options|vary|cache-control|referrer-policy|allow)$/;
 
 /** What is not as described, one sentence each. */
 export type Check = (exchanged: Exchanged) => string[];

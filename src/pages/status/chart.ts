@@ -7,7 +7,7 @@ import { counted } from '../../base/text.js';
 import { exactTime } from '../words.js';
 
 /** A row of `GET /api/internal/history`. A time without a row is not known. */
-export interface HistoryRow {
+export interface ChartRow {
   readonly at: string;
   readonly accepted: number;
   readonly sent: number;
@@ -24,10 +24,10 @@ export const SPANS = {
 } as const;
 
 /** The length of a row, as the daemon names it. */
-export type Step = keyof typeof SPANS;
+export type SpanName = keyof typeof SPANS;
 
 /** One or more rows; null where nothing is known. */
-export type Column = Omit<HistoryRow, 'at'> & { readonly atMs: number };
+export type Column = Omit<ChartRow, 'at'> & { readonly atMs: number };
 
 /** The columns of a chart, from the oldest to the present. */
 export interface Columns {
@@ -39,19 +39,19 @@ export interface Columns {
 const GROUPS = [1, 2, 3, 6, 12, 24];
 
 /** At most `most` columns up to `nowMs`: counts are added up, the most waiting is the highest, shares are averaged. */
-export function columnsOf(rows: readonly HistoryRow[], step: Step, nowMs: number, most: number): Columns {
+export function columnsOf(rows: readonly ChartRow[], step: SpanName, nowMs: number, most: number): Columns {
   const { stepMs, spanMs } = SPANS[step];
   const group = GROUPS.find((one) => spanMs / (stepMs * one) <= most) ?? 24;
   const columnMs = stepMs * group;
   const count = Math.ceil(spanMs / columnMs);
   const endMs = Math.ceil(nowMs / columnMs) * columnMs;
   const startMs = endMs - count * columnMs;
-  const groups: HistoryRow[][] = Array.from({ length: count }, () => []);
+  const groups: ChartRow[][] = Array.from({ length: count }, () => []);
   for (const row of rows) groups[Math.floor((Date.parse(row.at) - startMs) / columnMs)]?.push(row);
   return { startMs, columnMs, columns: groups.map((own, at) => columnOf(own, startMs + at * columnMs)) };
 }
 
-function columnOf(rows: readonly HistoryRow[], atMs: number): Column | null {
+function columnOf(rows: readonly ChartRow[], atMs: number): Column | null {
   if (rows.length === 0) return null;
   const sum = (of: 'accepted' | 'sent' | 'failed') => rows.reduce((total, row) => total + row[of], 0);
   return {
@@ -71,7 +71,7 @@ function averageOf(shares: readonly (number | null)[]): number | null {
 }
 
 /** The moments that the time axis names: full hours or days of the browser's zone, `tickMs` apart. */
-export function ticksOf(step: Step, startMs: number, endMs: number): number[] {
+export function ticksOf(step: SpanName, startMs: number, endMs: number): number[] {
   const { tickMs } = SPANS[step];
   const midnight = new Date(startMs).setHours(0, 0, 0, 0);
   const ticks: number[] = [];
@@ -98,7 +98,7 @@ function minuteOf(atMs: number): string {
 }
 
 /** The whole chart in one sentence. */
-export function chartWords(step: Step, columns: Columns['columns']): string {
+export function chartWords(step: SpanName, columns: Columns['columns']): string {
   const known = columns.filter((column) => column !== null);
   if (known.length === 0) return 'Nothing is known yet.';
   const sum = (of: 'accepted' | 'sent' | 'failed') => known.reduce((total, column) => total + column[of], 0);

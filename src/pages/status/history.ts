@@ -6,14 +6,14 @@ import { button, byId, html, svg } from '../dom.js';
 import { type Live, Refusal } from '../live.js';
 import { clockTime } from '../words.js';
 import {
+  type ChartRow,
   type Column,
   type Columns,
   chartWords,
   columnsOf,
-  type HistoryRow,
   roundUp,
   SPANS,
-  type Step,
+  type SpanName,
   ticksOf,
   tickWords,
 } from './chart.js';
@@ -40,8 +40,8 @@ const HEIGHT = 240;
 export function createHistory({ call }: Live) {
   const section = byId('history');
   const place = byId('chart');
-  let step: Step = '10m';
-  let rows: readonly HistoryRow[] = [];
+  let step: SpanName = '10m';
+  let rows: readonly ChartRow[] = [];
   let askedMs = Number.NEGATIVE_INFINITY;
 
   const draw = () => {
@@ -57,13 +57,13 @@ export function createHistory({ call }: Live) {
     );
   };
 
-  const choose = (chosen: Step) => {
+  const choose = (chosen: SpanName) => {
     step = chosen;
     askedMs = Number.NEGATIVE_INFINITY;
     showSteps();
     void read().then(draw);
   };
-  const steps = (Object.keys(SPANS) as Step[]).map(
+  const steps = (Object.keys(SPANS) as SpanName[]).map(
     (one) => [one, button(SPANS[one].words, () => choose(one))] as const,
   );
   const showSteps = () => {
@@ -98,7 +98,12 @@ interface Scale {
   readonly width: number;
 }
 
-function drawn({ startMs, columnMs, columns }: Columns, step: Step, width: number, words: string): Element {
+function drawn(
+  { startMs, columnMs, columns }: Columns,
+  step: SpanName,
+  width: number,
+  words: string,
+): Element {
   const endMs = startMs + columnMs * columns.length;
   const columnWidth = (width - LEFT) / columns.length;
   const scale = {
@@ -120,7 +125,7 @@ function drawn({ startMs, columnMs, columns }: Columns, step: Step, width: numbe
   );
 }
 
-function axis(step: Step, startMs: number, endMs: number, { x, width }: Scale): Element[] {
+function axis(step: SpanName, startMs: number, endMs: number, { x, width }: Scale): Element[] {
   return [
     line(LEFT, width, AXIS),
     ...ticksOf(step, startMs, endMs).flatMap((atMs) => {

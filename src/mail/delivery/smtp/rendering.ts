@@ -190,7 +190,7 @@ function noteOf({ ms, isKnown }: Wait): string {
 }
 
 /** Behind what the visible text of an HTML document begins; the first that it has counts. */
-const HTML_BEGINNINGS = [/<body\b[^>]*>/i, /<\/head\s*>/i, /<html\b[^>]*>/i, /<!doctype\b[^>]*>/i];
+const HTML_BEGINNINGS = [/<body\b[^<>]*>/i, /<\/head>/i, /<html\b[^<>]*>/i, /<!doctype\b[^<>]*>/i];
 
 /** The content with this line at the beginning of each of its texts. */
 function withNote({ plain, html, ...content }: EmailContent, note: string): EmailContent {
