@@ -21,8 +21,8 @@ export const purge: Command = {
 Overwrites the content of finished messages in the state directory: those that
 were sent, cancelled or replaced, have expired, or have failed and lost their
 content. Waiting messages stay, and so do failed messages that can be retried:
-fieldpost queue cancel deletes their content. --damaged also deletes the copies of
-damaged data (damaged/). It takes a while if many messages wait. Status,
+fieldpost queue cancel deletes their content. --damaged also deletes the copies
+of damaged data (damaged/). It takes a while if many messages wait. Status,
 destination and last reply of the latest finished messages stay.
 
 Exit status: 0 done, 69 no daemon answers, 75 the disk failed: some content may

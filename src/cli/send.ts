@@ -85,8 +85,8 @@ ID shows its status.
   --json                 prints the answer of the daemon
 
 Exit status: 0 stored (with --wait: sent), 65 refused (with --wait: failed,
-expired, cancelled or replaced), 66 a file cannot be read, 69 no daemon answers, 75 full
-or stopping: try later (with --wait: not final yet), 77 not allowed.`,
+expired, cancelled or replaced), 66 a file cannot be read, 69 no daemon answers,
+75 full or stopping: try later (with --wait: not final yet), 77 not allowed.`,
   examples: [
     ["fieldpost send --to ops@example.com --subject 'Door open' --body 'Door 7.'", 'a mail'],
     ['journalctl -n 50 | fieldpost send --to ops@example.com --subject Log', 'the text from another program'],
