@@ -36,15 +36,15 @@ export interface Seen {
   readonly strays: string[];
 }
 
-/** A browser that ends with the test. */
-export async function openBrowser(t: Test): Promise<Browser> {
+/** A browser that ends with the test, with these flags more. */
+export async function openBrowser(t: Test, flags: readonly string[] = []): Promise<Browser> {
   // The first flag: root has no sandbox of its own. The others: no request of the browser's own to its maker.
   const quiet = ['quic', 'background-networking', 'component-update', 'sync', 'gpu'].map(
     (one) => `--disable-${one}`,
   );
   const browser = await chromium.launch({
     executablePath: CHROMIUM,
-    args: ['--no-sandbox', '--no-first-run', ...quiet],
+    args: ['--no-sandbox', '--no-first-run', ...quiet, ...flags],
   });
   t.teardown(() => browser.close());
   return browser;
