@@ -1,7 +1,7 @@
 /** What makes two requests with one idempotency key different. */
 import { createHash } from 'node:crypto';
 import { t } from 'tap';
-import { hashOf } from '../../src/device/api/intake.js';
+import { hashOf, type PostedFile } from '../../src/device/api/intake.js';
 import { parseDrafts } from '../../src/mail/message/draft.js';
 
 const MAIL = { type: 1, destination: 'a@x', subject: 'Hi' };
@@ -14,6 +14,22 @@ const hash = (...messages: object[]) =>
       homesOf: (address) => [address],
     }),
     [],
+  );
+const DRAFTS = parseDrafts([MAIL, MAIL], {
+  maxBatch: 10,
+  cloud: {},
+  mayBeFrom: () => true,
+  homesOf: (address) => [address],
+});
+const file = (sum: string, cid?: string): PostedFile => ({
+  attachment: { id: sum, name: 'a', type: 'b/c', size: 1, crc: 1, ...(cid !== undefined && { cid }) },
+  sum,
+});
+/** The hash of two mails with these files each. */
+const hashWith = (...files: PostedFile[][]) =>
+  hashOf(
+    DRAFTS.map((draft, at) => ({ ...draft, attachments: (files[at] ?? []).map((one) => one.attachment) })),
+    files.flat(),
   );
 const sha256 = (value: unknown) => createHash('sha256').update(JSON.stringify(value)).digest('hex');
 
@@ -45,5 +61,21 @@ t.test('each field makes a difference', async (t) => {
     { collapse_key: 'b' },
     { collapse_key: 'a', collapse_count: true },
   ].map((fields) => hash({ ...MAIL, ...fields }));
+  t.equal(new Set(hashes).size, hashes.length);
+});
+
+t.test('each file counts with the message that has it', async (t) => {
+  const none = [1, 'a@x', 'Hi', '', ''];
+  t.equal(hashWith([file('1')], []), sha256([[...none, ['a', 'b/c', '1']], none]), 'as in older versions');
+  const hashes = [
+    hashWith([], []),
+    hashWith([file('1')], []),
+    hashWith([], [file('1')]),
+    hashWith([file('1')], [file('2')]),
+    hashWith([file('2')], [file('1')]),
+    hashWith([file('1'), file('2')], []),
+    hashWith([file('1', 'x')], []),
+    hashWith([file('1', 'y')], []),
+  ];
   t.equal(new Set(hashes).size, hashes.length);
 });

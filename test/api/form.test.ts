@@ -25,6 +25,10 @@ async function breakForGood(api: TestApi): Promise<void> {
 }
 
 const FILE: PartToMake = { name: 'file', filename: 'a.bin', type: 'application/x-a', content: 'abc' };
+const HEADER_OF_FILE = [
+  'Content-Disposition: form-data; name="file"; filename="a.bin"',
+  'Content-Type: application/x-a',
+];
 const FORM = { 'Content-Type': `multipart/form-data; boundary=${BOUNDARY}` };
 const CODES: Record<number, string> = {
   400: 'malformed-multipart',
@@ -165,6 +169,52 @@ test('names and types', async (t) => {
   t.match(await newest(api), [{ name: 'attachment', content: '' }], 'an empty file of a strange name is one');
 });
 
+test('a part may have a Content-ID', async (t) => {
+  await using api = await startApi();
+  const post = (id: string, name = 'picture', filename = '; filename="a.png"') =>
+    postBody(
+      api,
+      bodyOf([
+        ...NEEDED,
+        rawPart([`Content-Disposition: form-data; name="${name}"${filename}`, `Content-Id: ${id}`], 'x'),
+      ]),
+    );
+  const longest = `!~"'@%:.${'x'.repeat(192)}`;
+  for (const id of ['picture', '<picture>', '< picture >', '', longest, `<${longest}>`]) {
+    const answer = await post(id);
+    if (id.includes(' ')) continue;
+    t.equal(answer.status, 202, answer.body);
+    const cid = id.replace(/[<>]/g, '');
+    const [file] = api.store.get(answer.json[0].id)?.attachments ?? [];
+    t.strictSame(file?.cid, cid === '' ? undefined : cid, id);
+    const { attachments } = (await api.call('GET', `${MESSAGES}/${answer.json[0].id}`)).json;
+    t.strictSame(
+      attachments,
+      [{ name: 'a.png', type: 'application/octet-stream', size: 1 }],
+      'no view has it',
+    );
+  }
+  const count = api.size;
+  const files = (await api.files()).length;
+  for (const id of ['< picture >', 'a b', '<a', 'a>', '<>', '<<a>>', 'ü', `${longest}x`]) {
+    const answer = await post(id);
+    isRefused(t, answer, 422, /cannot be taken/);
+    t.match(answer.json.errors, [{ pointer: 'picture', detail: /Content-ID that is not 1 to 200/ }], id);
+  }
+  t.equal(
+    (
+      await postBody(
+        api,
+        bodyOf([...NEEDED, rawPart(['Content-Disposition: form-data; name="html"', 'Content-ID: a b'], 'x')]),
+      )
+    ).status,
+    202,
+    'that of a text says nothing',
+  );
+  t.equal(api.size, count + 1);
+  t.equal((await api.files()).length, files);
+});
+
 test('text in the charset of its label', async (t) => {
   await using api = await startApi();
   const plain = (charset: string, octets: string) =>
@@ -219,13 +269,13 @@ test('field faults are at the names of their fields', async (t) => {
     await isClean(t, api);
   }
   const long = await postBody(api, bodyOf([...NEEDED, { ...FILE, filename: 'n'.repeat(256) }]));
-  isRefused(t, long, 422, /too long/);
+  isRefused(t, long, 422, /cannot be taken/);
   t.match(long.json.errors, [{ pointer: 'file', detail: /more than 255/ }]);
   const typed = (chars: number) =>
     postBody(api, bodyOf([...NEEDED, { ...FILE, type: `text/${'t'.repeat(chars - 'text/'.length)}` }]));
   t.equal((await typed(255)).status, 202);
   const longType = await typed(256);
-  isRefused(t, longType, 422, /too long/);
+  isRefused(t, longType, 422, /cannot be taken/);
   t.match(longType.json.errors, [{ pointer: 'file', detail: /media type of more than 255/ }]);
 });
 
@@ -700,6 +750,7 @@ test('Idempotency-Key', async (t) => {
     [...NEEDED, { ...FILE, content: 'abd' }],
     [...NEEDED, { ...FILE, filename: 'a.bim' }],
     [...NEEDED, { ...FILE, type: 'application/x-b' }],
+    [...NEEDED, rawPart([...HEADER_OF_FILE, 'Content-ID: a'], 'abc')],
     [...NEEDED],
     [...NEEDED, FILE, FILE],
     [...NEEDED, FILE, { name: 'plain', content: 'x' }],

@@ -51,6 +51,7 @@ const PIECES = [
   'é',
   'Content-Disposition: form-data; name="x"',
   'Content-Type: image/png',
+  '\r\nContent-ID: <x>',
   'Content-Type: text/plain; charset=utf-8',
   '\r\nContent-Transfer-Encoding: base64',
 ];
@@ -79,6 +80,7 @@ function makeForm(random: Random): { body: Buffer; isGood: boolean } {
       filename,
       content,
       type: pick(random, ['text/csv', 'image/PNG', 'a/b; charset=x', '']),
+      id: pick(random, ['<a>', 'b@c', '']),
     };
     const free = ['plain', 'html', 'sound'].filter(
       (name) => !parts.some((one) => (one as PartToMake).name === name),
@@ -118,12 +120,12 @@ function expected(parts: readonly ReadPart[]) {
   };
   const files = parts
     .filter((part) => isFile(part))
-    .map(({ filename, type, content }) => {
+    .map(({ filename, type, cid, content }) => {
       const last = (filename ?? '').replaceAll('%22', '"').split('/').at(-1)?.split('\\').at(-1) ?? '';
       const seen = last.replace(/[\p{Cc}\ufeff]/gu, '').trim();
       const name = seen === '.' || seen === '..' ? 'attachment' : seen;
       const media = type.split(';')[0]?.trim().toLowerCase() ?? '';
-      return { name, type: MEDIA_TYPE.test(media) ? media : 'application/octet-stream', content };
+      return { name, type: MEDIA_TYPE.test(media) ? media : 'application/octet-stream', cid, content };
     })
     .filter(({ name, content }) => name !== '' || content.length > 0)
     .map((file) => ({ ...file, name: file.name || 'attachment' }));
@@ -134,8 +136,8 @@ async function accepted(api: TestApi, id: string) {
   const message = api.store.get(id);
   if (message === undefined) throw new Error('there is none');
   const files = [];
-  for (const { id, name, type } of message.attachments) {
-    files.push({ name, type: type.split(';')[0], content: await api.file(id) });
+  for (const { id, name, type, cid = '' } of message.attachments) {
+    files.push({ name, type: type.split(';')[0], cid, content: await api.file(id) });
   }
   return { ...(await api.store.content(message)), files };
 }

@@ -1,6 +1,12 @@
 import { t } from 'tap';
-import { attachmentHeaders, formatDate, header, subjectHeader } from '../../src/mail/mime/headers.js';
+import {
+  formatDate,
+  header,
+  attachmentHeaders as headersOf,
+  subjectHeader,
+} from '../../src/mail/mime/headers.js';
 
+const attachmentHeaders = (name: string, type: string) => headersOf({ name, type }, false);
 const x = (count: number) => 'x'.repeat(count);
 
 t.test('a date is as RFC 5322 §3.3 has it, in UTC', async (t) => {

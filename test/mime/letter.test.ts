@@ -73,7 +73,7 @@ function faultOnTheWire(sent: Letter, rendered: Rendered, bytes: Buffer): string
   if (/\r(?!\n)|(?<!\r)\n|\0/.test(text)) return 'has a bare CR or LF, or a NUL';
   const utf8 = [sent.from, ...sent.to].some((one) => needsSmtpUtf8(one.address));
   for (const line of text.split('\r\n')) {
-    const indivisible = /^(?:From|To|Message-ID): </.test(line);
+    const indivisible = /^(?:From|To|Message-ID|Content-ID): </.test(line);
     if (line.length > (indivisible ? 320 : 76)) return `too long: ${line}`;
     if (/[\x80-\xff]/.test(line) && !(utf8 && indivisible)) return `not ASCII: ${line}`;
     if (line.startsWith('.') || line.startsWith('From ')) return `begins badly: ${line}`;
@@ -90,7 +90,7 @@ interface Parsed {
   plain: string | null;
   html: string | null;
   /** Content in base64. */
-  attachments: { name: string | null; type: string; content: string }[];
+  attachments: { name: string | null; type: string; id: string | null; content: string }[];
 }
 
 /** What a parser that loses nothing finds in the letter. */
@@ -106,13 +106,20 @@ async function expected({ from, to, content, messageId, dateMs, attachments }: L
     plain: html !== '' && plain === '' ? null : plain,
     html: html === '' ? null : html,
     attachments: await Promise.all(
-      attachments.map(async (one) => {
+      inTheirOrder(attachments).map(async (one) => {
         const chunks = [];
         for await (const chunk of one.open()) chunks.push(Buffer.from(chunk));
-        return { name: one.name, type: one.type, content: Buffer.concat(chunks).toString('base64') };
+        const id = one.cid === undefined ? null : `<${one.cid}>`;
+        return { name: one.name, type: one.type, id, content: Buffer.concat(chunks).toString('base64') };
       }),
     ),
   };
+}
+
+/** Those that the HTML shows come first: in these letters they have such an id. */
+function inTheirOrder(attachments: readonly LetterFile[]): LetterFile[] {
+  const isShown = ({ cid }: LetterFile) => cid?.startsWith('shown') === true;
+  return [...attachments.filter(isShown), ...attachments.filter((one) => !isShown(one))];
 }
 
 async function readByPostalMime(bytes: Buffer): Promise<Parsed> {
@@ -129,6 +136,7 @@ async function readByPostalMime(bytes: Buffer): Promise<Parsed> {
     attachments: mail.attachments.map((one) => ({
       name: one.filename,
       type: one.mimeType,
+      id: one.contentId ?? null,
       content: Buffer.from(one.content as ArrayBuffer).toString('base64'),
     })),
   };
@@ -139,6 +147,7 @@ async function readByPostalMime(bytes: Buffer): Promise<Parsed> {
  * (RFC 2046 §5.1.1 counts it to the boundary), and tells an empty text as none.
  */
 function asPostalMimeTells(parsed: Parsed): Parsed {
+  // One that the HTML shows without plain text and further files is no part of a mixed mail, but of a related one.
   const parts = parsed.attachments.length > 0 || (parsed.plain !== null && parsed.html !== null);
   const told = (text: string | null) => {
     if (text === null) return null;
@@ -240,6 +249,8 @@ const ADDRESSES = [
   'x@[IPv6:2001:db8::1]',
 ].map(mailbox);
 
+const IDS = ['', '@x', '!#$%&*+-/=?^_`{|}~.:', 'x'.repeat(180)];
+
 function randomText(random: Random, pools: readonly (readonly string[])[]): string {
   let text = '';
   for (let left = random.oneOf([0, 1, 2, 3, 8, 8, 30, 100]); left > 0; left--) {
@@ -275,9 +286,18 @@ function randomLetter(random: Random): Letter {
     ]);
     // postal-mime takes what looks like an encoded word in a file name for one.
     const name = randomText(random, [INLINE.filter((piece) => !piece.includes('?')), SCRIPTS]);
-    return attachment(name, content, { type });
+    const shown = { type: 'image/png', cid: `shown${random.oneOf(IDS)}${random.below(1e6)}` };
+    const others = [{ type }, { type, cid: `kept${random.oneOf(IDS)}` }];
+    return attachment(name, content, random.oneOf(part.html === '' ? others : [...others, shown]));
   });
-  return letter({ ...part, attachments });
+  const html = attachments.reduce(
+    (text, { cid = '' }) =>
+      cid.startsWith('shown')
+        ? `${text}<img src="cid:${random.oneOf([cid, encodeURIComponent(cid)])}">`
+        : text,
+    part.html,
+  );
+  return letter({ ...part, html, attachments });
 }
 
 async function roundTrip(t: Test, letters: readonly Letter[], forPython: number): Promise<void> {
@@ -414,6 +434,67 @@ t.test('attachments with nasty names and any octets', async (t) => {
   await roundTrip(t, letters, letters.length);
 });
 
+t.test('the files that the HTML shows go with it', async (t) => {
+  const octets = Buffer.from('picture');
+  const png = (cid: string, part: Partial<LetterFile> = {}) =>
+    attachment(`${cid}.png`, octets, { type: 'image/png', cid, ...part });
+  const file = attachment('b.csv', octets);
+  /** The kinds of the entities, each with those in it. */
+  const shape = async (plain: string, html: string, ...attachments: LetterFile[]) => {
+    const sent = letter({ plain, html, attachments });
+    const rendered = render(sent);
+    const bytes = await bytesOf(rendered);
+    t.equal(faultOnTheWire(sent, rendered, bytes), null);
+    return [
+      ...String(bytes).matchAll(/^(?:Content-Type:\s*([^;\r]*)|Content-Disposition: (\w+)|--=_(\w+)--)/gm),
+    ]
+      .map(([, type = '', disposition = '', end = '']) => type || disposition || `/${end}`)
+      .join(' ');
+  };
+  const related = 'multipart/related text/html image/png inline /related';
+  t.equal(await shape('', '<img src="cid:a">', png('a')), related);
+  t.equal(
+    await shape('x', '<img src="cid:a">', png('a')),
+    `multipart/alternative text/plain ${related} /alternative`,
+  );
+  t.equal(
+    await shape('x', '<img src=cid:a>', file, png('a')),
+    `multipart/mixed multipart/alternative text/plain ${related} /alternative application/x-test attachment /mixed`,
+  );
+  const mixed = 'multipart/mixed text/html image/png attachment /mixed';
+  t.equal(await shape('', '<img src="cid:ab">', png('a')), mixed, 'another id');
+  t.equal(await shape('', '<img src="xcid:a">', png('a')), mixed);
+  t.equal(await shape('', '<img src="a">', png('a')), mixed);
+  t.equal(
+    await shape('cid:a', '', png('a')),
+    'multipart/mixed text/plain image/png attachment /mixed',
+    'plain text shows nothing',
+  );
+  t.equal(
+    await shape('', '<a href="cid:a">', png('a', { type: 'text/html; charset=utf-8' })),
+    'multipart/mixed text/html text/html attachment /mixed',
+    'a text would be read as one of the mail',
+  );
+  for (const [html, cid] of [
+    ["<b style='background:url(CID:a)'>", 'a'],
+    ['<img src=cid:a%40b>', 'a@b'],
+    ['<img src="cid:a%40b">', 'a%40b'],
+    ['<img src="cid:a&amp;b">', 'a&b'],
+    ['<img src="cid:100%">', '100%'],
+  ] as const)
+    t.equal(await shape('', html, png(cid)), related, html);
+  const chosen = [
+    letter({
+      html: '<img src="cid:shown1"><img src="cid:shown2">',
+      attachments: [png('shown1'), file, png('shown2')],
+    }),
+    letter({ plain: 'x', html: '<img src="cid:shown1">', attachments: [file, png('x'), png('shown1')] }),
+    letter({ html: '<img src="cid:shown1">', attachments: [png('shown1')] }),
+    letter({ plain: 'x', html: '<img src="cid:shown1">', attachments: [png('shown1', { name: '日本語' })] }),
+  ];
+  await roundTrip(t, chosen, chosen.length);
+});
+
 t.test(`random letters are read back by others as they were posted`, async (t) => {
   const random = randomFrom(seed);
   await roundTrip(
@@ -446,7 +527,7 @@ t.test('attachments are read when they are sent, and closed', async (t) => {
   });
   const { bytes } = render(letter({ attachments: [big] }));
   t.equal(open, 0, 'rendering opens nothing');
-  for await (const chunk of bytes) {
+  for await (const chunk of bytes as AsyncIterable<Buffer>) {
     t.ok(chunk.length < 1 << 17, 'and holds one chunk at a time');
     if (open > 0) break;
   }

@@ -40,10 +40,17 @@ def parse(octets):
         if part.is_multipart():
             continue
         content = part.get_payload(decode=True)
-        if part.get_content_disposition() == "attachment":
+        if part.get_content_disposition() in ("attachment", "inline"):
             # get_filename() would strip blanks at its ends.
             name = part["content-disposition"].params.get("filename", "")
-            found["attachments"].append({"name": name, "type": part.get_content_type(), "content": b64(content)})
+            found["attachments"].append(
+                {
+                    "name": name,
+                    "type": part.get_content_type(),
+                    "id": str(part["content-id"]) if "content-id" in part else None,
+                    "content": b64(content),
+                }
+            )
         else:
             found["plain" if part.get_content_subtype() == "plain" else "html"] = b64(content)
     return found

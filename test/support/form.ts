@@ -15,6 +15,7 @@ export interface PartToMake {
   readonly content: string | Buffer;
   readonly filename?: string;
   readonly type?: string;
+  readonly id?: string;
 }
 
 /** The least that an email needs. */
@@ -29,10 +30,11 @@ export function rawPart(lines: readonly string[], content: string | Buffer): Buf
 }
 
 /** A part as browsers write it. */
-export function partOf({ name, content, filename, type }: PartToMake): Buffer {
+export function partOf({ name, content, filename, type, id }: PartToMake): Buffer {
   const file = filename === undefined ? '' : `; filename="${filename}"`;
   const lines = [`Content-Disposition: form-data; name="${name}"${file}`];
   if (type !== undefined) lines.push(`Content-Type: ${type}`);
+  if (id !== undefined) lines.push(`Content-ID: ${id}`);
   return rawPart(lines, content);
 }
 
@@ -65,6 +67,8 @@ export interface ReadPart {
   readonly filename: string | null;
   /** The Content-Type as it stands; empty where there is none. */
   readonly type: string;
+  /** The Content-ID without angle brackets; empty where there is none. */
+  readonly cid: string;
   readonly content: Buffer;
 }
 
@@ -104,7 +108,13 @@ function readPart(header: string, content: Buffer): ReadPart | null {
   if (!/^form-data\s*;/i.test(disposition)) return null;
   const name = parameterOf(disposition, 'name');
   if (name === null) return null;
-  return { name, filename: parameterOf(disposition, 'filename'), type: found['content-type'] ?? '', content };
+  return {
+    name,
+    filename: parameterOf(disposition, 'filename'),
+    type: found['content-type'] ?? '',
+    cid: /^<(.*)>$/.exec(found['content-id'] ?? '')?.[1] ?? found['content-id'] ?? '',
+    content,
+  };
 }
 
 /** A parameter, quoted or a token; null where there is none. */

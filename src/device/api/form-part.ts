@@ -7,12 +7,13 @@ import { type Charset, charsetOf } from '../../base/charset.js';
 import { FieldpostError } from '../../base/errors.js';
 import { cut, harmlessName, withoutBlanksAtEnd } from '../../base/text.js';
 import { TEXT_FIELDS } from '../../mail/message/fields.js';
+import type { NamedFile } from '../../mail/store/spool.js';
 
 /** A text field, or a file, whose name may be empty. */
 export interface PartHeader {
   readonly field: string;
   /** Null: a text field. */
-  readonly file: { readonly name: string; readonly type: string } | null;
+  readonly file: NamedFile | null;
   /** Of the text. */
   readonly charset: Charset;
 }
@@ -30,6 +31,9 @@ const PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
 /** Of a wrong parameter an error shows so much. */
 const SHOWN_CHARS_MAX = 40;
+const CONTENT_ID = /^[!-;=?-~]{1,200}$/;
+const CONTENT_ID_FAULT =
+  'has a Content-ID that is not 1 to 200 visible ASCII characters without < and >, perhaps in angle brackets';
 const CHARSET = /^[a-z0-9][\w.:+-]{0,39}$/;
 /** RFC 5987: a charset, a language, and octets. */
 const EXTENDED = /^(utf-8|iso-8859-1)'[^']*'((?:%[0-9a-f]{2}|[\w!#$&+.^`|~-])*)$/i;
@@ -74,7 +78,16 @@ export function parsePartHeader(lines: Buffer): PartHeader {
     });
   }
   if (filename !== null || !(/^(?:text\/|$)/i.test(type) || TEXT_FIELDS.includes(name))) {
-    const file = { name: fileName(filename ?? '', name), type: mediaType(type, name) };
+    const told = { name: filename ?? '', type, cid: headers.get('content-id') ?? '' };
+    const file = namedFile(told, (detail) => {
+      throw new FieldpostError(
+        'invalid',
+        'The name, type or Content-ID of a file cannot be taken; see errors',
+        {
+          faults: [{ pointer: name, detail }],
+        },
+      );
+    });
     return { field: name, file, charset: 'utf8' };
   }
   return { field: name, file: null, charset: charsetOfField(name, type) };
@@ -145,26 +158,33 @@ function filenameOf(parameters: ReadonlyMap<string, string>): string | null {
   return octets.toString(isUtf ? 'utf8' : 'latin1');
 }
 
+/** The file that a client names so. Faults go to `report`, with the name of the member in JSON. */
+export function namedFile(
+  told: { readonly name: string; readonly type: string; readonly cid: string },
+  report: (detail: string, member: string) => void,
+): NamedFile {
+  const [name, type] = [fileName(told.name), mediaType(told.type)];
+  const cid = told.cid.replace(/^<(.*)>$/, '$1');
+  if (name.length > FILE_NAME_CHARS_MAX)
+    report(`has a file name of more than ${FILE_NAME_CHARS_MAX} characters`, 'name');
+  if (type.length > MEDIA_TYPE_CHARS_MAX)
+    report(`has a media type of more than ${MEDIA_TYPE_CHARS_MAX} characters`, 'type');
+  if (told.cid !== '' && !CONTENT_ID.test(cid)) report(CONTENT_ID_FAULT, 'content_id');
+  return { name, type, ...(cid !== '' && { cid }) };
+}
+
 /** The last component of a path of any system, harmless: its extension is the one that people see. */
-function fileName(told: string, field: string): string {
+function fileName(told: string): string {
   const name = harmlessName(told.split(/[/\\]/).at(-1) as string, '').trim();
-  if (name.length > FILE_NAME_CHARS_MAX) throw tooLong(field, 'file name', FILE_NAME_CHARS_MAX);
   return name === '.' || name === '..' ? UNNAMED : name;
 }
 
 /** The media type in lower case, and its charset: a reader of the text needs it. */
-function mediaType(told: string, field: string): string {
+function mediaType(told: string): string {
   const type = (told.split(';', 1)[0] as string).trim().toLowerCase();
   if (!MEDIA_TYPE.test(type)) return 'application/octet-stream';
-  if (type.length > MEDIA_TYPE_CHARS_MAX) throw tooLong(field, 'media type', MEDIA_TYPE_CHARS_MAX);
   const charset = parseValue(told, null).parameters.get('charset')?.toLowerCase() ?? '';
   return CHARSET.test(charset) ? `${type}; charset=${charset}` : type;
-}
-
-function tooLong(field: string, what: string, charsMax: number): FieldpostError {
-  return new FieldpostError('invalid', `A ${what} is too long; see errors`, {
-    faults: [{ pointer: field, detail: `has a ${what} of more than ${charsMax} characters` }],
-  });
 }
 
 /** The charset of a text field. Throws malformed-multipart, and unsupported-media-type for one that is not read. */

@@ -210,13 +210,13 @@ class FormIntake {
     };
   }
 
-  #beginFile({ name, type }: NonNullable<PartHeader['file']>): PartIntake {
+  #beginFile({ name, ...named }: NonNullable<PartHeader['file']>): PartIntake {
     const hash = this.#terms.isKeyed ? createHash('sha256') : null;
     let coming: IncomingFile | null = null;
     const begin = async () => {
       const { upload, refusal } = this.#terms;
       if (refusal && this.texts.get('priority')?.[0] !== 'high') throw refusal;
-      coming = await upload.begin({ name: name || UNNAMED, type });
+      coming = await upload.begin({ ...named, name: name || UNNAMED });
       return coming;
     };
     return {

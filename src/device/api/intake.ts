@@ -30,8 +30,8 @@ export interface Posted extends Accepted {
   readonly drafts: readonly Draft[];
 }
 
-/** Accepts the drafts with these files, under the request's key if it has one. */
-type Accept = (drafts: readonly Draft[], files: readonly PostedFile[]) => Promise<Accepted>;
+/** Accepts the drafts, which have these files, under the request's key if it has one. */
+export type Accept = (drafts: readonly Draft[], files: readonly PostedFile[]) => Promise<Accepted>;
 /** Reads the body and accepts the drafts in it. */
 export type Take = (
   exchange: Exchange,
@@ -58,7 +58,7 @@ export function marked<D extends Draft>(drafts: readonly D[], { onlySends, calle
  * JSON tokens, the order of fields and unknown fields make no difference.
  */
 export function hashOf(drafts: readonly Draft[], files: readonly PostedFile[]): string {
-  const canonical = drafts.map(({ type, destination, content, ...rest }) => [
+  const canonical = drafts.map(({ type, destination, content, attachments, ...rest }) => [
     type,
     destination,
     ...('message' in content
@@ -66,7 +66,14 @@ export function hashOf(drafts: readonly Draft[], files: readonly PostedFile[]): 
       : 'missing' in content
         ? [content.subject, content.missing]
         : [content.subject, content.plain, content.html]),
-    ...files.map(({ attachment: { name, type }, sum }) => [name, type, sum]),
+    ...files
+      .filter(({ attachment }) => attachments.includes(attachment))
+      .map(({ attachment: { name, type, cid }, sum }) => [
+        name,
+        type,
+        sum,
+        ...(cid === undefined ? [] : [cid]),
+      ]),
     // Left out where nothing is given: the journal of an older version has such hashes.
     ...given({
       others: 'others' in rest ? rest.others : undefined,

@@ -71,6 +71,8 @@ export interface Attachment {
   readonly size: number;
   /** CRC-32 of the octets. */
   readonly crc: number;
+  /** Its Content-ID without the angle brackets, if it has one: HTML shows the file as `cid:…` (RFC 2392). */
+  readonly cid?: string;
 }
 
 /** Shared by all messages without attachments, to save memory. */

@@ -61,12 +61,20 @@ function encodedWords(text: string, firstOctets: number = WORD_OCTETS): string[]
   return words;
 }
 
+/** What the headers of a file say. */
+interface FileHeaders {
+  readonly name: string;
+  readonly type: string;
+  /** Without angle brackets. */
+  readonly cid?: string;
+}
+
 /**
  * The headers of an attachment. A name that is not plain is encoded in `filename` (RFC 2231); `name`, for older mail
  * programs, has `_` in its place. A type that is invalid, a mail, or multipart (RFC 2046 forbids base64 for these)
- * becomes `application/octet-stream`.
+ * becomes `application/octet-stream`. With `isInline` the HTML shows the file.
  */
-export function attachmentHeaders(name: string, type: string): string {
+export function attachmentHeaders({ name, type, cid }: FileHeaders, isInline: boolean): string {
   assertOneLine(name);
   const known =
     MEDIA_TYPE.test(type) && type.length < LINE_OCTETS_MAX - 1 && !/^(?:message|multipart)\//i.test(type);
@@ -75,7 +83,8 @@ export function attachmentHeaders(name: string, type: string): string {
   return (
     `Content-Type:\r\n ${known ? type : 'application/octet-stream'};\r\n name="${fallback}"\r\n` +
     'Content-Transfer-Encoding: base64\r\n' +
-    `Content-Disposition: attachment;\r\n ${plain ? `filename="${name}"` : extendedName(name)}\r\n`
+    (cid === undefined ? '' : header('Content-ID', `<${cid}>`)) +
+    `Content-Disposition: ${isInline ? 'inline' : 'attachment'};\r\n ${plain ? `filename="${name}"` : extendedName(name)}\r\n`
   );
 }
 

@@ -43,6 +43,8 @@ export interface LetterFile {
   readonly type: string;
   /** The octets of `open`. */
   readonly size: number;
+  /** Its Content-ID without angle brackets. */
+  readonly cid?: string;
   open(): AsyncIterable<Buffer>;
 }
 
@@ -57,33 +59,72 @@ export interface Rendered {
 // No part can contain a boundary: quoted-printable has no `=_`, base64 no `-`. No boundary is a prefix of the other.
 const MIXED = '=_mixed';
 const ALTERNATIVE = '=_alternative';
+const RELATED = '=_related';
+
+type Piece = string | Buffer | LetterFile;
 
 /** Renders the letter. Its stream throws storage-damaged if an attachment does not have its declared size. */
 export function render(letter: Letter): Rendered {
   const headers = letterHeaders(letter);
-  const text = renderText(letter.content);
-  const { attachments } = letter;
+  const { attachments, content } = letter;
   if (attachments.length === 0) {
-    const bytes = join([headers, ...text, ending(text)]);
+    const text = renderText(content, []);
+    const bytes = join([headers, ...text, ending(text)] as (string | Buffer)[]);
     return { size: bytes.length, bytes };
   }
-  const first = join([headers, multipart('mixed', MIXED), ...text]);
-  const heads = attachments.map(({ name, type }) =>
-    Buffer.from(`\r\n--${MIXED}\r\n${attachmentHeaders(name, type)}\r\n`),
+  const shown = shownFiles(letter);
+  const text = renderText(content, shown);
+  const others = attachments.filter((file) => !shown.includes(file));
+  const pieces = joined(
+    others.length === 0
+      ? [headers, ...text, '\r\n']
+      : [headers, multipart('mixed', MIXED), ...text, ...filePieces(others, MIXED, false), '\r\n'],
   );
-  const last = Buffer.from(`\r\n--${MIXED}--\r\n`);
-  const size = attachments.reduce((sum, attachment) => sum + base64Octets(attachment.size), 0);
   return {
-    size: [first, ...heads, last].reduce((sum, bytes) => sum + bytes.length, size),
+    size: pieces.reduce((sum, one) => sum + (Buffer.isBuffer(one) ? one.length : base64Octets(one.size)), 0),
     bytes: (async function* () {
-      yield first;
-      for (const [index, attachment] of attachments.entries()) {
-        yield heads[index] as Buffer;
-        yield* base64Lines(exactly(attachment));
-      }
-      yield last;
+      for (const piece of pieces)
+        if (Buffer.isBuffer(piece)) yield piece;
+        else yield* base64Lines(exactly(piece));
     })(),
   };
+}
+
+/** The files to which the HTML refers by their Content-ID. A text would become part of the mail's own in some readers. */
+function shownFiles({ attachments, content: { html } }: Letter): readonly LetterFile[] {
+  if (attachments.every(({ cid }) => cid === undefined)) return [];
+  const ids = new Set<string>();
+  for (const [, found = ''] of html.matchAll(/\bcid:([^\s"'<>)]+)/gi)) {
+    const id = found.replaceAll('&amp;', '&');
+    ids
+      .add(id)
+      .add(id.replace(/%[\da-f]{2}/gi, (octet) => String.fromCharCode(Number(`0x${octet.slice(1)}`))));
+  }
+  return attachments.filter(({ cid = '', type }) => ids.has(cid) && !/^text\//i.test(type));
+}
+
+/** Parts with these files, and the end of their multipart entity but for its line break. */
+function filePieces(files: readonly LetterFile[], boundary: string, isInline: boolean): Piece[] {
+  return [
+    ...files.flatMap((file): Piece[] => [
+      `\r\n--${boundary}\r\n${attachmentHeaders(file, isInline)}\r\n`,
+      file,
+    ]),
+    `\r\n--${boundary}--`,
+  ];
+}
+
+/** The pieces, with those between two files as one. */
+function joined(pieces: readonly Piece[]): (Buffer | LetterFile)[] {
+  const all: (Buffer | LetterFile)[] = [];
+  let run: (string | Buffer)[] = [];
+  for (const piece of pieces)
+    if (typeof piece === 'string' || Buffer.isBuffer(piece)) run.push(piece);
+    else {
+      all.push(join(run), piece);
+      run = [];
+    }
+  return [...all, join(run)];
 }
 
 function letterHeaders(letter: Letter): string {
@@ -104,15 +145,23 @@ function letterHeaders(letter: Letter): string {
   );
 }
 
-/** The part with the text: headers and body, without the line break before a boundary. */
-function renderText({ plain, html }: EmailContent): (string | Buffer)[] {
+/** The part with the text, and the files that it shows: headers and body, without the line break before a boundary. */
+function renderText({ plain, html }: EmailContent, shown: readonly LetterFile[]): Piece[] {
   if (html === '') return textPart('plain', plain);
-  if (plain === '') return textPart('html', html);
+  const rich =
+    shown.length === 0
+      ? textPart('html', html)
+      : [
+          multipart('related', RELATED, '; type="text/html"'),
+          ...textPart('html', html),
+          ...filePieces(shown, RELATED, true),
+        ];
+  if (plain === '') return rich;
   return [
     multipart('alternative', ALTERNATIVE),
     ...textPart('plain', plain),
     `\r\n--${ALTERNATIVE}\r\n`,
-    ...textPart('html', html),
+    ...rich,
     `\r\n--${ALTERNATIVE}--`,
   ];
 }
@@ -127,14 +176,14 @@ function textPart(subtype: 'plain' | 'html', text: string): [string, Buffer] {
 }
 
 /** The header of a multipart entity, up to the headers of its first part. */
-function multipart(subtype: string, boundary: string): string {
-  return `Content-Type: multipart/${subtype}; boundary="${boundary}"\r\n\r\n--${boundary}\r\n`;
+function multipart(subtype: string, boundary: string, more = ''): string {
+  return `Content-Type: multipart/${subtype}; boundary="${boundary}"${more}\r\n\r\n--${boundary}\r\n`;
 }
 
 /** A mail ends with a line break. A text without one gets a soft break, which adds nothing to the text. */
-function ending(text: readonly (string | Buffer)[]): string {
-  const body = text.at(-1) as string | Buffer;
-  if (typeof body === 'string') return '\r\n';
+function ending(text: readonly Piece[]): string {
+  const body = text.at(-1);
+  if (!Buffer.isBuffer(body)) return '\r\n';
   return body.length === 0 || body.at(-1) === 0x0a ? '' : '=\r\n';
 }
 

@@ -114,6 +114,7 @@ function keptSubject({ content }: Draft): string {
   return 'subject' in content ? ownText(cut(content.subject, SUBJECT_KEPT_CHARS_MAX)) : '';
 }
 
-function ownTexts({ name, type, ...rest }: Attachment): Attachment {
-  return { ...rest, name: ownText(name), type: ownText(type) };
+function ownTexts({ name, type, cid, ...rest }: Attachment): Attachment {
+  const texts = { name: ownText(name), type: ownText(type), ...(cid !== undefined && { cid: ownText(cid) }) };
+  return { ...rest, ...texts };
 }

@@ -8,6 +8,7 @@
  * type fails the message, and a person can retry it after the next update (isUnderstood).
  *
  * 2.1 adds the collapse key of a message and the event `replaced`. A program of 2.0 sends the older messages of a key, too.
+ * It also adds the Content-ID of a file. A program of 2.0 sends the file without it, as an attachment.
  */
 import type { JsonObject } from '../../base/json.js';
 

@@ -21,7 +21,7 @@ const STAMP = { boot: '', bootMs: TIME };
 const ATTACHMENT = {
   // It becomes part of a path.
   id: (value: unknown) => typeof value === 'string' && FILE_NAME.test(value),
-  ...{ name: '', type: '', size: 0, crc: 0 },
+  ...{ name: '', type: '', size: 0, crc: 0, 'cid?': '' },
 };
 const EXTRAS = {
   ...{ 'mail?': '', 'messageId?': '', 'lifeMs?': TIME, 'caller?': '', 'notice?': '' },

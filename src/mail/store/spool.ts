@@ -208,6 +208,8 @@ function changed(): FieldpostError {
 
 /** What a request does with its upload. */
 export type Upload = Pick<SpoolUpload, 'begin' | 'drop' | 'discard'>;
+/** What a client says of a file. */
+export type NamedFile = Pick<Attachment, 'name' | 'type' | 'cid'>;
 /** A file on its way into the spool. */
 export type IncomingFile = Pick<SpoolFile, 'write' | 'finish'>;
 
@@ -240,12 +242,13 @@ export class SpoolUpload {
     this.#options = options;
   }
 
-  /** Begins a file; `type` is its media type. Rejects with queue-full, storage-full, storage-failed, busy. */
-  async begin(named: { readonly name: string; readonly type: string }): Promise<IncomingFile> {
+  /** Begins a file. Rejects with queue-full, storage-full, storage-failed, busy. */
+  async begin({ name, type, cid }: NamedFile): Promise<IncomingFile> {
     const { spool, reserved, writeBytes, reclaimer } = this.#options;
     await reclaimer.makeFile(reserved);
     this.#mustGoOn();
-    const created = { ...(await spool.create()), name: named.name, type: named.type };
+    const named = { name, type, ...(cid !== undefined && { cid }) };
+    const created = { ...(await spool.create()), named };
     const file: SpoolFile = new SpoolFile(created, writeBytes, {
       reserve: (bytes) => this.#grow(created.id, bytes),
       onWhole: () => {
@@ -319,7 +322,8 @@ export class SpoolUpload {
   }
 }
 
-interface CreatedFile extends Pick<Attachment, 'id' | 'name' | 'type'> {
+interface CreatedFile extends Pick<Attachment, 'id'> {
+  readonly named: NamedFile;
   readonly file: DiskFile;
 }
 
@@ -387,8 +391,8 @@ class SpoolFile {
     await this.#created.file.sync().catch(refused);
     await this.close();
     this.#owner.onWhole();
-    const { id, name, type } = this.#created;
-    return { id, size: this.#size, crc: this.#crc, name, type };
+    const { id, named } = this.#created;
+    return { id, size: this.#size, crc: this.#crc, ...named };
   }
 
   /** Never rejects. */

@@ -97,8 +97,8 @@ export function messageWeight(message: Weighed): number {
   return bytes;
 }
 
-function fileWeight({ name, type }: Attachment): number {
-  return FILE_BYTES + textWeight(name) + textWeight(type);
+function fileWeight({ name, type, cid }: Attachment): number {
+  return FILE_BYTES + textWeight(name) + textWeight(type) + (cid === undefined ? 0 : textWeight(cid));
 }
 
 /** An Idempotency-Key, the hash of its content, and its ids. */
