@@ -55,7 +55,8 @@ test('field names of other mailers are refused, and the hint names ours', (t) =>
   for (const name of ['from', 'reply_to', 'headers', 'References', 'return_path']) {
     t.match(mailWordFault(name, SMS), /only an email/, name);
   }
-  t.match(mailWordFault('attachments', SMS), /form/, 'other hints are the same');
+  t.match(mailWordFault('attachments', SMS), /only an email/);
+  t.match(mailWordFault('raw', SMS), /send subject/, 'other hints are the same');
   t.end();
 });
 

@@ -61,11 +61,19 @@ function entriesOf(drafts: readonly Draft[], ids: readonly string[], { log }: Ap
 
 const takeJson: Take = async (exchange, context, key, accept) => {
   const { store, settings } = context;
-  const drafts = parseDrafts(await readJson(exchange, settings.maxBodyBytes), draftLimits(context));
+  const body = await readJson(exchange, settings.maxBodyBytes);
+  if (Array.isArray(body) ? body.some(hasFiles) : hasFiles(body))
+    return (await import('./json-files.js')).takeFiles(body, exchange, context, key, accept);
+  const drafts = parseDrafts(body, draftLimits(context));
   // A replay gets the first answer, even if the relay's size limit is smaller now.
   if (key === null || store.recall(key) === null) checkMails(drafts, context);
   return { drafts, ...(await accept(drafts, [])) };
 };
+
+/** True if it is a message with files, also with none or wrong ones. */
+function hasFiles(message: unknown): boolean {
+  return (message as { attachments?: unknown } | null)?.attachments !== undefined;
+}
 
 function idempotencyKey({ req, onlySends }: Exchange): string | null {
   const key = req.headers['idempotency-key'];

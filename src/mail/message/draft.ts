@@ -21,6 +21,7 @@ import { type Address, recipientKey } from './address.js';
 import { type FaultReport, isEmpty, isGiven, isSet, mailWordFault, TEXT_FIELDS, textOf } from './fields.js';
 import { type Mailbox, type MailboxList, parseMailbox, parseMailboxes } from './mailbox.js';
 import {
+  type Attachment,
   COLLAPSE_FAULT,
   type Draft,
   type EmailDraft,
@@ -45,10 +46,11 @@ const KNOWN_FIELDS: Readonly<Record<MessageType, ReadonlySet<string>>> = {
   3: new Set(SHORT_FIELDS),
   4: new Set([...SHORT_FIELDS, 'title', 'auto_open', 'app_data']),
 };
+const EMAIL_WITH_FILES: ReadonlySet<string> = new Set([...TEXT_FIELDS, 'attachments']);
 const SHORT_NAMES = { 2: 'SMS', 3: 'phone', 4: 'push' } as const;
 
 /** The settings that limit what is accepted. */
-export interface DraftLimits extends Pick<HeadTerms, 'mayBeFrom' | 'homesOf'> {
+export interface DraftLimits extends Pick<EmailTerms, 'mayBeFrom' | 'homesOf' | 'filesOf'> {
   readonly maxBatch: number;
   /** Null: without a cloud only emails can be delivered. */
   readonly cloud: object | null;
@@ -80,7 +82,7 @@ export function parseDrafts(body: unknown, limits: DraftLimits): Draft[] {
   for (const [index, fields] of messages.entries()) {
     const root = isOne ? '' : `/${index}`;
     const report: FaultReport = (field, detail, member) => {
-      const names = [field, member ?? ''].filter((name) => name !== '');
+      const names = [field, member ?? ''].flat().filter((name) => name !== '');
       faults.push({ pointer: [root, ...names.map(pointed)].join('/'), detail });
     };
     const type = parseMessageType(fields, report);
@@ -130,7 +132,7 @@ function parseMessageType(fields: unknown, report: FaultReport): MessageType | n
  * The draft of an email, valid only if nothing is reported. Faults go to `report` with the field's name, or '' for the
  * whole message.
  */
-export function parseEmail(fields: JsonObject, terms: HeadTerms, report: FaultReport): EmailDraft {
+export function parseEmail(fields: JsonObject, terms: EmailTerms, report: FaultReport): EmailDraft {
   const { head, ...envelope } = parseHead(fields, terms, report);
   const subject = textOf(fields, 'subject', report);
   if (hasControl(subject)) report('subject', 'must not contain line breaks or other control characters');
@@ -146,8 +148,8 @@ export function parseEmail(fields: JsonObject, terms: HeadTerms, report: FaultRe
     type: 1,
     ...envelope,
     content: { subject, plain, html, ...(head !== null && { head }) },
-    attachments: NO_ATTACHMENTS,
-    ignored: unknownFields(fields, 1, report),
+    attachments: terms.filesOf?.(fields.attachments, report) ?? NO_ATTACHMENTS,
+    ignored: unknownFields(fields, terms.filesOf ? EMAIL_WITH_FILES : KNOWN_FIELDS[1], report),
     ...urgencyOf(fields, report),
     ...collapseOf(fields, report),
   };
@@ -167,7 +169,7 @@ export function parseShortMessage(type: 2 | 3 | 4, fields: JsonObject, report: F
     destination: fields.destination as string,
     content: { message, ...(type === 4 && pushContent(fields, report)) },
     attachments: NO_ATTACHMENTS,
-    ignored: unknownFields(fields, type, report),
+    ignored: unknownFields(fields, KNOWN_FIELDS[type], report),
     ...urgencyOf(fields, report),
     ...collapseOf({ collapse_key: fields.collapse_key }, report),
   };
@@ -237,8 +239,11 @@ function jsonBytes(value: unknown): number {
 }
 
 /** The unknown fields. One that other mailers have is a fault, unless it is empty. */
-function unknownFields(fields: JsonObject, type: MessageType, report: FaultReport): readonly string[] {
-  const known = KNOWN_FIELDS[type];
+function unknownFields(
+  fields: JsonObject,
+  known: ReadonlySet<string>,
+  report: FaultReport,
+): readonly string[] {
   return Object.keys(fields).filter((name) => {
     if (known.has(name)) return false;
     const fault = isEmpty(fields[name]) ? null : mailWordFault(name, known);
@@ -255,6 +260,12 @@ export interface HeadTerms {
   readonly homesOf: (address: Address) => readonly Address[];
   /** True: a text may hold several addresses, with commas between them, as in a form. */
   readonly takesCommas?: boolean | undefined;
+}
+
+/** What the fields of an email depend on. */
+export interface EmailTerms extends HeadTerms {
+  /** The files in `attachments`; left out where that is no field. */
+  readonly filesOf?: (attachments: unknown, report: FaultReport) => readonly Attachment[];
 }
 
 type Addressed = Pick<EmailDraft, 'destination' | 'others' | 'from'> & { readonly head: MailHead | null };

@@ -5,8 +5,12 @@
 import type { JsonObject } from '../../base/json.js';
 import { hasLoneSurrogate } from '../../base/text.js';
 
-/** Takes a fault of a field, or of one member of it; '' is the whole message. */
-export type FaultReport = (field: string, detail: string, member?: string | number) => void;
+/** Takes a fault of a field, or of a member of it, or of a member of that; '' is the whole message. */
+export type FaultReport = (
+  field: string,
+  detail: string,
+  member?: string | number | readonly (string | number)[],
+) => void;
 
 /** An optional text; empty if it is absent or reported. */
 export function textOf(fields: JsonObject, name: string, report: FaultReport): string {
@@ -103,7 +107,7 @@ const ENVELOPE = 'is not supported: bounces go to the sender, which is called fr
 const THREAD = 'is not a field here: it is one of the headers, like {"headers":{"In-Reply-To":"<id>"}}';
 const HEADERS = 'is not a field here: it is called headers';
 const FILES =
-  'is not a field here: files are sent as a form (multipart/form-data), each as a part with a filename';
+  'is not a field here: JSON has files in attachments, and a form (multipart/form-data) in parts with a filename';
 const READY_MADE = 'is not supported: send subject, plain and html';
 const LATER = 'is not supported: a message is sent as soon as the link allows';
 
@@ -138,6 +142,7 @@ const SHORT_HINTS: ReadonlyMap<string, string> = new Map([
   [SENDER, 'is not a field here: only an email has a sender'],
   [ENVELOPE, 'is not a field here: only an email has a sender'],
   [REPLY, 'is not a field here: only an email has it'],
+  [FILES, 'is not a field here: only an email has files'],
   [THREAD, 'is not a field here: only an email has headers'],
   [HEADERS, 'is not a field here: only an email has headers'],
 ]);
