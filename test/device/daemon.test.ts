@@ -144,6 +144,67 @@ t.test('attachments arrive unchanged; a mail with a damaged one is not taken', a
   );
 });
 
+t.test('a picture that the HTML shows arrives as such, from a form and from JSON', async (t) => {
+  await using relay = await fakeRelay();
+  const FIELDPOST_STATE_DIR = t.testdir();
+  const offline = await createDaemon(configOf({ FIELDPOST_STATE_DIR }), world().system);
+  const url = `http://${addressOf(offline.addresses[0] as never)}/api/internal/messages`;
+  const picture = octets(1000);
+  const texts = { destination: 'john@example.com', plain: 'See.', html: '<img src="cid:picture">' };
+  const part = (header: string, content: string) =>
+    `--b\r\nContent-Disposition: form-data; ${header}\r\n\r\n${content}\r\n`;
+  const form = Buffer.concat([
+    Buffer.from(
+      Object.entries(texts)
+        .map(([name, text]) => part(`name="${name}"`, text))
+        .join(''),
+    ),
+    Buffer.from(
+      part('name="picture"; filename="a.png"\r\nContent-Type: image/png\r\nContent-ID: <picture>', '').slice(
+        0,
+        -2,
+      ),
+    ),
+    picture,
+    Buffer.from('\r\n--b--\r\n'),
+  ]);
+  const file = {
+    name: 'a.png',
+    type: 'image/png',
+    content_id: 'picture',
+    content: picture.toString('base64'),
+  };
+  for (const [type, body] of [
+    ['multipart/form-data; boundary=b', form],
+    ['application/json', JSON.stringify({ type: 1, ...texts, attachments: [file] })],
+  ] as const) {
+    const response = await fetch(url, { method: 'POST', headers: { 'Content-Type': type }, body });
+    t.equal(response.status, 202, await response.text());
+  }
+  // It is told to the relay by a daemon that has read it from the disk.
+  await offline.stop();
+  const online = await createDaemon(
+    configOf({ FIELDPOST_STATE_DIR, FIELDPOST_RELAY: relayAt(relay.port) }),
+    world().system,
+  );
+  await relay.arrived(2);
+  await online.stop();
+  for (const { content } of relay.mails) {
+    const { text, html, attachments } = await PostalMime.parse(content);
+    t.match({ text, html }, { text: /See/, html: /cid:picture/ });
+    t.match(attachments, [
+      {
+        filename: 'a.png',
+        mimeType: 'image/png',
+        contentId: '<picture>',
+        disposition: 'inline',
+        related: true,
+      },
+    ]);
+    t.ok(Buffer.from(attachments[0]?.content as ArrayBuffer).equals(picture));
+  }
+});
+
 t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
   await using cloud = await fakeCloud();
   let reach = () => {};

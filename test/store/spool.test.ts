@@ -36,9 +36,10 @@ t.test('an uploaded file is read back, also after a restart', async (t) => {
   const lengths = [0, 1, SPOOL_READ_BYTES, SPOOL_WRITE_BYTES, SPOOL_WRITE_BYTES + 1, 1_000_003];
   const files = lengths.map(octets);
   const before = store.counts().bytes;
-  const { id, attachments } = await acceptWith(store, 'a', files);
+  const named = { ...FILE, cid: 'a@b' };
+  const { id, attachments } = await acceptWith(store, 'a', files, named);
   for (const [i, bytes] of files.entries())
-    t.match(attachments[i], { ...FILE, size: bytes.length, crc: crc32(bytes) });
+    t.match(attachments[i], { ...named, size: bytes.length, crc: crc32(bytes) });
   const total = lengths.reduce((sum, length) => sum + onDisk(length), 0);
   t.equal(store.counts().bytes - before, total, 'the spool counts');
   const reads = async (store: Store) => {
@@ -62,6 +63,14 @@ t.test('a message without attachments costs not a byte for them', async (t) => {
   await store.close();
   for (const path of ['store.json', 'journal/00000001.log'])
     t.notMatch((await disk.readWhole(`${STATE_DIR}/${path}`))?.toString(), /attachments/);
+});
+
+t.test('a file without a Content-ID costs nothing for it', async (t) => {
+  const { disk, store } = await opened();
+  await acceptWith(store, 'a', [octets(1)]);
+  await store.close();
+  for (const path of ['store.json', 'journal/00000001.log'])
+    t.notMatch((await disk.readWhole(`${STATE_DIR}/${path}`))?.toString(), /"cid"/);
 });
 
 t.test('files go when the event that ends their need is synced; their names stay', async (t) => {

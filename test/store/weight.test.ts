@@ -67,6 +67,13 @@ t.test('the counted memory is not less than V8 takes, nor far more', async (t) =
     'bare messages': (state, n) => acceptInto(state, n, [], 'john@example.com'),
     'long destinations': (state, n) => acceptInto(state, n, [], `ż${'j'.repeat(200)}@example.com`),
     'usual files': (state, n) => acceptInto(state, n, filesOf(n, long), 'john@example.com'),
+    'files with a Content-ID': (state, n) =>
+      acceptInto(
+        state,
+        n,
+        filesOf(n, long).map((file, i) => ({ ...file, cid: ownText(`${n}.${i}@${'x'.repeat(180)}`) })),
+        'john@example.com',
+      ),
     'long names': (state, n) => acceptInto(state, n, filesOf(n, FILE), 'john@example.com'),
     'deferred messages': (state, n) => {
       acceptInto(state, n, [], 'john@example.com');

@@ -1,7 +1,7 @@
 /** Mails with files for the tests of the store: how they come in, and how they fail. */
 import { MIB } from '../../src/base/limits.js';
 import type { Attachment } from '../../src/mail/message/message.js';
-import type { Upload } from '../../src/mail/store/spool.js';
+import type { NamedFile, Upload } from '../../src/mail/store/spool.js';
 import type { Store, StoreOptions } from '../../src/mail/store/store.js';
 import { settled } from './clock.js';
 import { draftTo, octets } from './drafts.js';
@@ -21,7 +21,7 @@ export function* inChunks(bytes: Buffer, chunkBytes = 60_000): Generator<Buffer>
 export async function addFile(
   upload: Upload,
   chunks: Iterable<Buffer> | AsyncIterable<Buffer>,
-  file: { readonly name: string; readonly type: string } = FILE,
+  file: NamedFile = FILE,
 ): Promise<Attachment> {
   const coming = await upload.begin(file);
   for await (const chunk of chunks) await coming.write(chunk);
@@ -29,11 +29,16 @@ export async function addFile(
 }
 
 /** A mail with these files; gives its id and what became of them. */
-export async function acceptWith(store: Store, name: string, files: readonly Buffer[]) {
+export async function acceptWith(
+  store: Store,
+  name: string,
+  files: readonly Buffer[],
+  named: NamedFile = FILE,
+) {
   const upload = await store.upload(0);
   try {
     const attachments: Attachment[] = [];
-    for (const bytes of files) attachments.push(await addFile(upload, inChunks(bytes)));
+    for (const bytes of files) attachments.push(await addFile(upload, inChunks(bytes), named));
     const { ids } = await store.accept([{ ...draftTo(name), attachments }], null);
     return { id: ids[0] as string, attachments };
   } finally {

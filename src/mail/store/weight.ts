@@ -62,6 +62,8 @@ export interface Weights {
 // Objects, numbers and table entries, without texts. A message has all of its stamps.
 const MESSAGE_BYTES = 650;
 const FILE_BYTES = 340;
+/** A member more may need a table of its own. */
+const CID_BYTES = 80;
 const EXTRAS_BYTES = 160;
 /** A key's entry in the index, and the id of a newer message. */
 const COLLAPSE_BYTES = 400;
@@ -98,7 +100,9 @@ export function messageWeight(message: Weighed): number {
 }
 
 function fileWeight({ name, type, cid }: Attachment): number {
-  return FILE_BYTES + textWeight(name) + textWeight(type) + (cid === undefined ? 0 : textWeight(cid));
+  return (
+    FILE_BYTES + textWeight(name) + textWeight(type) + (cid === undefined ? 0 : CID_BYTES + textWeight(cid))
+  );
 }
 
 /** An Idempotency-Key, the hash of its content, and its ids. */
