@@ -29,6 +29,7 @@ const MAILS = [
   ...Array(4).fill('Report'),
   'Pump 3 leaks',
   'The manual',
+  ...['The manual', 'Values', 'The level'],
 ].flat();
 
 t.test('the examples of the pages give the answers that they show', needsProgram, async (t) => {
@@ -66,6 +67,8 @@ t.test('the examples of the pages give the answers that they show', needsProgram
     [
       `[attached: README.md, application/octet-stream, ${size('README.md')} octets]`,
       `[attached: licence.txt, text/plain, ${size('LICENSE')} octets]`,
+      '[attached: values.csv, text/csv, 20 octets]',
+      '[attached: level.svg, image/svg+xml, 96 octets]',
     ],
     'it lists their attachments',
   );
