@@ -13,8 +13,20 @@ const DESTINATIONS = '/api/internal/offline_notification_destinations';
 const DESTINATION = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
 const FIELDS = [
   ...['type', 'destination', 'to', 'cc', 'bcc', 'from', 'reply_to', 'subject', 'plain', 'html', 'headers'],
-  ...['attachments', 'message', 'title', 'auto_open', 'app_data', 'priority', 'lang', 'name', '__proto__'],
+  ...[
+    'attachments',
+    'attachments',
+    'message',
+    'title',
+    'auto_open',
+    'app_data',
+    'priority',
+    'lang',
+    'name',
+    '__proto__',
+  ],
 ];
+const MEMBERS = ['name', 'type', 'content', 'content_id', 'x', '__proto__'];
 test('a header or a field that has no text is a fault with a pointer', async (t) => {
   await using api = await startApi();
   for (const value of [{ toString: 1, valueOf: 1 }, DEEP, null, 1]) {
@@ -37,7 +49,10 @@ test('any value in any field', async (t) => {
   for (let n = 0; n < TRIES; n++) {
     const isMessage = random() < 0.6;
     const base = isMessage ? { ...EMAIL, type: pick(random, [1, 1, 2, 4]) } : DESTINATION;
-    const body = textOf({ ...base, [pick(random, FIELDS)]: anyValue(random) });
+    const field = pick(random, FIELDS);
+    const isFile = field === 'attachments' && random() < 0.7;
+    const file = { name: 'a', content: '', [pick(random, MEMBERS)]: anyValue(random) };
+    const body = textOf({ ...base, [field]: isFile ? [file] : anyValue(random) });
     const [method, path, text] = isMessage
       ? (['POST', MESSAGES, `[${body}]`] as const)
       : pick(random, [['POST', DESTINATIONS, body] as const, ['PUT', `${DESTINATIONS}/1`, body] as const]);

@@ -27,9 +27,7 @@ const MAILS = [
   'Fire',
   ...Array(4).fill('Leak'),
   ...Array(4).fill('Report'),
-  'Pump 3 leaks',
-  'The manual',
-  ...['The manual', 'Values', 'The level'],
+  ...['The manual', 'Values', 'The level', 'Pump 3 leaks'],
 ].flat();
 
 t.test('the examples of the pages give the answers that they show', needsProgram, async (t) => {
