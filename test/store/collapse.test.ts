@@ -135,25 +135,45 @@ t.test('a deferred message is replaced as a queued one', async (t) => {
 
 t.test('what waits beside a newer one is replaced when its turn comes', async (t) => {
   const { store } = await openOn(newDisk());
-  const [given, failed] = [await acceptUnder(store, 'given'), await acceptUnder(store, 'failed')];
-  store.claim(given);
+  const failed = await acceptUnder(store);
   await settleAs(store, failed, 'failed');
-  const [newGiven, newFailed] = [await acceptUnder(store, 'given'), await acceptUnder(store, 'failed')];
-  store.giveBack(given);
+  const fresh = await acceptUnder(store);
   await store.retry(failed);
-  t.same(statuses(store, [given, failed]), ['queued', 'queued']);
-  for (const [old, fresh] of [
-    [given, newGiven],
-    [failed, newFailed],
-  ] as const) {
-    t.equal(store.claim(old), null);
-    t.equal(store.claim(old), null, 'nor while its end is on its way to the disk');
-    await store.whenFinal(old);
-    t.match(store.get(old), { status: 'replaced', replacedBy: fresh });
-    t.match(store.claim(fresh), { extras: { replaced: 1 } });
-  }
+  t.same(statuses(store, [failed, fresh]), ['queued', 'queued']);
+  t.equal(store.claim(failed), null);
+  t.equal(store.claim(failed), null, 'nor while its end is on its way to the disk');
+  await store.whenFinal(failed);
+  t.match(store.get(failed), { status: 'replaced', replacedBy: fresh });
+  t.match(store.claim(fresh), { extras: { replaced: 1 } });
   const [older] = [await acceptUnder(store, 'last')];
   t.not(store.claim(older), null, 'the newest is sent');
+});
+
+t.test('a message that was not tried ends if a newer one waits, which may go first', async (t) => {
+  const { store } = await openOn(newDisk());
+  const older = await acceptUnder(store);
+  store.claim(older);
+  const newer = await acceptUnder(store);
+  const over = store.whenFinal(older);
+  store.giveBack(older);
+  await settleAs(store, newer);
+  await over;
+  t.match(store.get(older), { status: 'replaced', replacedBy: newer });
+});
+
+t.test('all that failed and are queued anew become one, which counts each', async (t) => {
+  const { store } = await openOn(newDisk());
+  const ids: string[] = [];
+  for (let i = 0; i < 40; i++) {
+    ids.push(await acceptUnder(store));
+    await settleAs(store, ids[i] as string, 'failed');
+  }
+  await store.retryFailed();
+  const newest = ids.pop() as string;
+  t.same(ids.map((id) => store.claim(id)).filter(Boolean), []);
+  await Promise.all(ids.map((id) => store.whenFinal(id)));
+  t.same(new Set(ids.map((id) => store.get(id)?.replacedBy)), new Set([newest]));
+  t.equal(countOf(store, newest), 39);
 });
 
 t.test('one that is being cancelled is not replaced', async (t) => {

@@ -3,8 +3,8 @@
  * `replaced`. A message that is being sent, or cancelled, is left alone.
  *
  * - An acceptance replaces what waits, in the same record. Acceptances of one key take turns, so that each sees the one before.
- * - A send that is to be tried later ends as replaced if a newer message waits.
- * - What waits beside a newer message for any other reason is replaced when its turn to be sent comes.
+ * - A send that is to be tried later, or was not tried, ends as replaced if a newer message waits.
+ * - What waits beside a newer message for any other reason is replaced when the turn of one of them comes.
  */
 import type { Stamp } from '../../base/stamp.js';
 import type { Log } from '../../base/system/log.js';
@@ -15,6 +15,8 @@ import type { State } from './state.js';
 import { messageWeight } from './weight.js';
 
 type Replaced = Extract<StoreEvent, { e: 'replaced' }>;
+
+const NONE: readonly Replaced[] = [];
 
 interface CollapseWorld {
   readonly now: () => Stamp;
@@ -100,15 +102,23 @@ export class Collapse {
     return { messages: messages.map(withCount), replaced };
   }
 
-  /** The event that ends a message, because a newer one of its key waits; null: none does. */
-  endOf(message: Message): Replaced | null {
+  /**
+   * The event that ends this message, because a newer one of its key waits; none if none does. With `andOthers` also the
+   * events of all that wait beside it, but the newest: in one record, so that each counts.
+   */
+  endsOf(message: Message, andOthers = false): readonly Replaced[] {
     const slot = slotOf(message, message.extras?.collapse);
-    if (slot === undefined) return null;
-    let newest = message;
-    for (const other of this.#waiting(slot)) if (other.id > newest.id) newest = other;
-    if (newest === message) return null;
-    const count = (newest.extras?.replaced ?? 0) + 1 + (message.extras?.replaced ?? 0);
-    return { e: 'replaced', id: message.id, by: newest.id, at: this.#now(), count };
+    if (slot === undefined) return NONE;
+    const waiting = [...this.#waiting(slot)];
+    const newest = waiting.reduce((one, other) => (other.id > one.id ? other : one), message);
+    if (newest === message) return NONE;
+    const at = this.#now();
+    let count = newest.extras?.replaced ?? 0;
+    const older = andOthers ? waiting.filter((one) => one !== newest) : [message];
+    return older.map(({ id, extras }) => {
+      count += 1 + (extras?.replaced ?? 0);
+      return { e: 'replaced', id, by: newest.id, at, count };
+    });
   }
 
   /** Records the end of these messages, which meanwhile cannot be sent. Those with `by` are replaced. */

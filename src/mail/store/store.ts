@@ -44,6 +44,8 @@ import { keptReply } from './weight.js';
 
 /** The longest outcome: a reply of REPLY_CHARS_MAX in its record. */
 export const OUTCOME_BYTES_MAX = 3 * KIB;
+/** So many ends of messages take no more. */
+const OUTCOME_ENDS_MAX = 16;
 export const IDEMPOTENCY_AGE_MS = DAY_MS;
 
 /** The world of the store, and its settings. */
@@ -345,16 +347,17 @@ export class Store {
       throw conflict('the message is being sent right now', 'look up its status later');
     const drops = message.status === 'failed' && message.place !== null;
     if (isFinal(message.status) && !drops) throw alreadyFinal(message);
-    if (drops) await this.#end({ e: 'dropped', ids: [id] }, { id });
-    else await this.#end({ e: 'cancelled', id, at: this.#ledger.now() }, { id });
+    if (drops) await this.#end([{ e: 'dropped', ids: [id] }], [{ id }]);
+    else await this.#end([{ e: 'cancelled', id, at: this.#ledger.now() }], [{ id }]);
     // A retry may have been recorded before this.
     if (drops && message.place !== null) throw conflict('the message is queued again');
   }
 
-  #end(event: StoreEvent, ends: { id: string; by?: string }): Promise<void> {
-    return this.#collapse.leave([ends], () =>
-      // On a full disk this may use the reserve for outcomes, because it frees room.
-      this.#ledger.record([event], this.hasReserve ? 'synced-outcome' : 'synced'),
+  #end(events: readonly StoreEvent[], ends: readonly { id: string; by?: string }[]): Promise<void> {
+    // On a full disk this may use the reserve for outcomes, because it frees room, unless it is too long for that.
+    const isOutcome = this.hasReserve && events.length <= OUTCOME_ENDS_MAX;
+    return this.#collapse.leave(ends, () =>
+      this.#ledger.record(events, isOutcome ? 'synced-outcome' : 'synced'),
     );
   }
 
@@ -498,10 +501,7 @@ export class Store {
     const message = this.get(id);
     if (message?.status !== 'queued' && message?.status !== 'deferred') return null;
     if (this.#leaving.has(id) || (this.held && purpose === 'send')) return null;
-    const end = purpose === 'send' ? this.#collapse.endOf(message) : null;
-    // If that fails, a later claim finds it again.
-    if (end) void this.#end(end, end).catch(() => undefined);
-    if (end) return null;
+    if (purpose === 'send' && this.#replace(this.#collapse.endsOf(message, true))) return null;
     message.status = 'sending';
     this.#sending.add(id);
     this.#ledger.watcher?.(message);
@@ -514,6 +514,14 @@ export class Store {
     message.status = restingStatus(this.#state, id);
     this.#sending.delete(id);
     this.#ledger.watcher?.(message);
+    // Else the newer one may go before it.
+    this.#replace(this.#collapse.endsOf(message));
+  }
+
+  /** True if there is something to replace. If that fails, a later claim finds it again. */
+  #replace(ends: ReturnType<Collapse['endsOf']>): boolean {
+    if (ends.length > 0) void this.#end(ends, ends).catch(() => undefined);
+    return ends.length > 0;
   }
 
   /**
@@ -525,7 +533,7 @@ export class Store {
     // Q4: written now, so that a killed process does not send twice; synced now, or within a second.
     const urgency = this.#options.outcomes === 'synced' ? 'synced-outcome' : 'written';
     const reply = keptReply(verdict.reply, this.#quota.leftMemoryBytes);
-    const end = verdict.kind === 'deferred' ? this.#collapse.endOf(message) : null;
+    const [end] = verdict.kind === 'deferred' ? this.#collapse.endsOf(message) : [];
     const event = end ?? this.#ledger.outcomeOf(message, { ...verdict, reply });
     await this.#collapse.leave(end ? [end] : [], () => this.#ledger.record([event], urgency));
     // It may be claimed again by now.
