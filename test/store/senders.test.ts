@@ -217,6 +217,19 @@ t.test('a caller who may only send has its share within the half of all such cal
   await store.close();
 });
 
+t.test('the place of a message that it replaces is free for its own caller', async (t) => {
+  const { store } = await openOn(newDisk(), 1, shareOf(10, { maxQueue: 100 }));
+  const keyed = (caller: string, n: number) => of(caller, { ...draftTo('a'), collapse: `k${n}` });
+  for (let n = 0; n < 10; n++) {
+    await store.accept([keyed('uid 1', n)], null);
+    await store.accept([of('uid 33', draftTo('b'))], null);
+  }
+  await t.rejects(store.accept([keyed('uid 33', 0)], null), { code: 'queue-full' }, 'of another');
+  await store.accept([keyed('uid 1', 0)], null);
+  t.equal(store.counts().queued, 20);
+  await store.close();
+});
+
 t.test('the smallest share of a small queue is one message', async (t) => {
   const { store } = await openOn(newDisk(), 1, shareOf(1, { maxQueue: 20 }));
   t.equal((await fill(store, of('uid 1', draftTo('a')))).ids.length, 1);

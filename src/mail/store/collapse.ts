@@ -9,7 +9,7 @@
 import type { Stamp } from '../../base/stamp.js';
 import type { Log } from '../../base/system/log.js';
 import { type Draft, type Message, recipientsOf, slotOf } from '../message/message.js';
-import type { Amounts } from './accounts.js';
+import { type Amounts, accountsOf } from './accounts.js';
 import type { AcceptedMessage, StoreEvent } from './event.js';
 import type { State } from './state.js';
 import { messageWeight } from './weight.js';
@@ -60,15 +60,18 @@ export class Collapse {
     }
   }
 
-  /** What the drafts need, less the places of the messages that they replace. */
+  /** What the drafts need, less the places of the messages that they replace, if those are on their accounts. */
   needed(asked: Amounts, drafts: readonly Draft[]): Amounts {
     if (!drafts.some(hasKey)) return asked;
     const slots = slotsOf(drafts);
+    const names = accountsOf(drafts[0]);
     let [count, memoryBytes] = [asked.count, asked.memoryBytes];
     const own = new Set(slots);
     count -= slots.length - own.size;
     for (const slot of own) {
       for (const message of this.#waiting(slot)) {
+        const freed = accountsOf(message.extras);
+        if (!names.every((name) => freed.includes(name))) continue;
         count--;
         memoryBytes -= messageWeight(message);
       }
