@@ -127,32 +127,33 @@ class Digest {
   readonly #options: NoticesOptions;
   readonly #post: Post;
   readonly #alarm: Alarm;
-  /** When the last one was queued, on the boot's clock. */
-  #lastMs: number;
+  /** When the last one was queued, on the boot's clock; null: nobody has asked. */
+  #lastMs: number | null = null;
   #telling: Promise<void> = Promise.resolve();
 
   constructor(options: NoticesOptions, post: Post) {
-    const { clock, store } = options;
     this.#options = options;
     this.#post = post;
-    this.#alarm = new Alarm(clock, () => {
+    this.#alarm = new Alarm(options.clock, () => {
       this.#telling = this.#tell();
     });
-    const last =
-      store.untold.size > 0
-        ? store.list({ status: null, limit: 1, after: null, isDigest: true }).messages[0]
-        : undefined;
-    this.#lastMs = last
-      ? clock.bootMs() - ageMs(last.accepted, clock, store.boots)
-      : Number.NEGATIVE_INFINITY;
   }
 
   /** Sets the alarm if there is something to tell. */
   look(): void {
     const { config, store, clock } = this.#options;
     if (config.failuresTo === null) this.#alarm.off();
-    else if (store.untold.size > 0 && !this.#alarm.isSet)
+    else if (store.untold.size > 0 && !this.#alarm.isSet) {
+      this.#lastMs ??= this.#lastOfAll();
       this.#alarm.at(Math.max(clock.bootMs() + DEBOUNCE_MS, this.#lastMs + HOUR_MS));
+    }
+  }
+
+  /** When the last one that is listed was queued: perhaps by an earlier run. */
+  #lastOfAll(): number {
+    const { store, clock } = this.#options;
+    const [last] = store.list({ status: null, limit: 1, after: null, isDigest: true }).messages;
+    return last ? clock.bootMs() - ageMs(last.accepted, clock, store.boots) : Number.NEGATIVE_INFINITY;
   }
 
   async stop(): Promise<void> {

@@ -93,6 +93,20 @@ t.test('what failed before a restart is told after it, and nothing twice', async
   }
 });
 
+t.test('at most one an hour, also after a restart with nothing left to tell', async (t) => {
+  const { device, refuse } = await start({ failuresTo: OPS });
+  await device.post();
+  await device.pass(2 * DEBOUNCE_MS);
+  t.equal(device.mails.length, 1);
+  await device.reboot({ plug: true });
+  device.answer = refuse;
+  await device.post();
+  await device.pass(HOUR_MS - 10 * MINUTE_MS);
+  t.equal(device.mails.length, 1, 'within the hour');
+  await device.pass(11 * MINUTE_MS);
+  t.equal(device.mails.length, 2);
+});
+
 t.test('of many the first are listed, the others counted; queued again is not failed', async (t) => {
   const { device } = await start({ failuresTo: OPS });
   const ids = await device.post(LISTED_MAX + 13);
