@@ -50,8 +50,9 @@ t.test(
   needs('python3', '-c', ''),
   async (t) => {
     await using relay = await fakeRelay();
-    const daemon = await start(t, relay);
-    const picture = join(t.testdir(), 'gate.png');
+    const home = t.testdir();
+    const daemon = await start(t, relay, home);
+    const picture = join(home, 'gate.png');
     writeFileSync(picture, PNG);
     const { status, stdout, stderr } = await run(
       'python3',
@@ -70,6 +71,7 @@ t.test(
       FIELDPOST_URL: 'http://127.0.0.1:9',
     });
     t.match(gone, { status: 1, stderr: /^no answer: / });
+    t.equal(await daemon.end('SIGTERM'), 0);
   },
 );
 
