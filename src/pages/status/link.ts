@@ -14,7 +14,11 @@ const HEIGHTS: Readonly<Record<string, number>> = { online: 60, unsteady: 42, co
 
 /** The timeline. */
 export function createLink() {
-  const told = html('p', { class: 'soft', 'aria-live': 'polite' });
+  const told = html(
+    'p',
+    { class: 'soft', 'aria-live': 'polite' },
+    'The states of the cloud link, oldest first. Point at one to read it.',
+  );
   const box = html('div');
   byId('timeline').append(box, told);
   return {
