@@ -153,6 +153,38 @@ t.test('a relay that is down is not probed while its rate is used up', async (t)
   t.equal(ofRelay(), 2);
 });
 
+t.test('a relay that is down and used up keeps mail from no other', async (t) => {
+  const { clock, relays, delivery, post, status } = await bench({
+    settings: { relays: [RELAY, SPARE], relayRate: [{ limit: 1, windowMs: DAY_MS }] },
+  });
+  relays.onOpen = ({ host }) => (host === SPARE.host ? trouble('connect', 'refused') : null);
+  relays.onSend = () => trouble('dot', 'lost');
+  const [id = ''] = await post();
+  delivery.start();
+  await clock.advance(MINUTE_MS);
+  t.equal(delivery.relayView().state, 'failing', 'both are down');
+  relays.onOpen = () => null;
+  relays.onSend = () => TAKEN;
+  await clock.advance(2 * HOUR_MS);
+  t.equal(status(id), 'sent');
+  t.equal(relays.opened.filter((host) => host === RELAY.host).length, 1);
+});
+
+t.test('it is tried when its window ends, also while the others pause for longer', async (t) => {
+  const { clock, relays, delivery, post, status } = await bench({
+    settings: { relays: [RELAY, SPARE], relayRate: [{ limit: 1, windowMs: 2 * MINUTE_MS }] },
+  });
+  const quota = reply('mail', '550 5.4.5 Daily user sending quota exceeded');
+  relays.onSend = (_id, { host }) => (host === SPARE.host ? quota : trouble('dot', 'lost'));
+  const [id = ''] = await post();
+  delivery.start();
+  await clock.advance(MINUTE_MS);
+  t.same(relays.opened, [RELAY.host, SPARE.host]);
+  relays.onSend = () => TAKEN;
+  await clock.advance(2 * MINUTE_MS);
+  t.equal(status(id), 'sent');
+});
+
 t.test('a restart goes on counting, also with a clock that nobody trusts', async (t) => {
   const settings = { relayRate: [{ limit: 5, windowMs: DAY_MS }] };
   for (const [name, isConfirmed, wallMs, waitMs] of [

@@ -148,12 +148,12 @@ export class Queue<L extends Load> {
 
   /** Begins what can begin, and returns the boot time at which more may begin; Infinity: only after a nudge. */
   #beginAll(): number {
-    const { peers } = this.#transport;
     this.#beginProbe();
     const urgentMs = this.#beginUrgent();
     while (this.#mayTake()) {
+      const peers = this.#peers();
       const peer = choosePeer(peers);
-      if (peer === null) return Math.min(nextPeerMs(peers), urgentMs);
+      if (peer === null) return Math.min(nextPeerMs(peers), this.#leftOutMs(peers), urgentMs);
       const line = this.#freeLine(peer);
       // Each line pumps again when it has picked a message, and when it is free.
       if (line === undefined) return urgentMs;
@@ -170,6 +170,20 @@ export class Queue<L extends Load> {
     return Number.POSITIVE_INFINITY;
   }
 
+  /** A peer that is down and may get nothing now must not keep others from being tried: it is left out if there are any. */
+  #peers(): readonly Peer[] {
+    const { peers, rate } = this.#transport;
+    if (rate === null) return peers;
+    const usable = peers.filter((peer) => !peer.isDown || this.#heldBackMs(peer) === 0);
+    return usable.length > 0 ? usable : peers;
+  }
+
+  /** Boot time at which a peer that is left out of these may get a message; Infinity if none is. */
+  #leftOutMs(peers: readonly Peer[]): number {
+    const out = this.#transport.peers.filter((peer) => !peers.includes(peer));
+    return this.#options.clock.bootMs() + Math.min(...out.map((peer) => this.#heldBackMs(peer)));
+  }
+
   /** How long the rate of the peer keeps back the message that a further line would take; 0: not at all. */
   #heldBackMs({ name }: Peer): number {
     const { rate } = this.#transport;
@@ -184,9 +198,9 @@ export class Queue<L extends Load> {
   }
 
   #beginProbe(): void {
-    const { scout, peers } = this.#transport;
+    const { scout } = this.#transport;
     if (scout === null || this.#busy.has(scout) || !this.#mayTake()) return;
-    const peer = chooseProbe(peers);
+    const peer = chooseProbe(this.#peers());
     if (peer === null || this.#ready.ready() <= this.#connecting || !this.#options.writer.mayOffer()) return;
     if (this.#heldBackMs(peer) > 0) return;
     void this.#run(scout, peer);
