@@ -7,7 +7,7 @@ import { MINUTE_MS, SECOND_MS } from '../base/limits.js';
 import { type DaemonState, headline } from '../base/state-lines.js';
 import { counted, isoOf, visible } from '../base/text.js';
 import { CallError, connect } from './client.js';
-import { type Command, type CommandContext, CommandError } from './command.js';
+import { type Command, type CommandContext, CommandError, type CommandInput } from './command.js';
 import type { ShownMessage } from './queue.js';
 import { utc } from './words.js';
 
@@ -34,26 +34,33 @@ Exit status: 69 no daemon answers at the start, 75 too many read the events.`,
   options: { json: { type: 'boolean' } },
   asksService: true,
   async run(input, context) {
-    const call = connect(context);
-    const print = printer(input.options.json === true, context);
-    let lastId = '';
-    for (;;) {
-      const onChunk = eventReader((id, event, data) => {
-        lastId = id;
-        print(id, event, data);
-      });
-      const headers: Record<string, string> = lastId === '' ? {} : { 'last-event-id': lastId };
-      try {
-        await call('GET', '/api/internal/events', { headers, answerMs: SILENT_MS, onChunk });
-      } catch (error) {
-        const isAway = error instanceof CallError && (error.status === 0 || error.status === 503);
-        if (!isAway || lastId === '') throw error;
-      }
-      if (lastId === '') throw new CommandError(EXIT.unavailable, 'the daemon has told nothing');
-      await context.pause(AGAIN_MS);
-    }
+    const { stdout } = context;
+    const following = follow(input, context);
+    await Promise.race(stdout.closed ? [following, stdout.closed()] : [following]);
+    return EXIT.ok;
   },
 };
+
+async function follow(input: CommandInput, context: CommandContext): Promise<never> {
+  const call = connect(context);
+  const print = printer(input.options.json === true, context);
+  let lastId = '';
+  for (;;) {
+    const onChunk = eventReader((id, event, data) => {
+      lastId = id;
+      print(id, event, data);
+    });
+    const headers: Record<string, string> = lastId === '' ? {} : { 'last-event-id': lastId };
+    try {
+      await call('GET', '/api/internal/events', { headers, answerMs: SILENT_MS, onChunk });
+    } catch (error) {
+      const isAway = error instanceof CallError && (error.status === 0 || error.status === 503);
+      if (!isAway || lastId === '') throw error;
+    }
+    if (lastId === '') throw new CommandError(EXIT.unavailable, 'the daemon has told nothing');
+    await context.pause(AGAIN_MS);
+  }
+}
 
 /** Takes the chunks of an event stream, and gives its events. */
 function eventReader(tell: (id: string, event: string, data: unknown) => void): (chunk: Buffer) => void {

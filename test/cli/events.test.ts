@@ -62,3 +62,17 @@ t.test('a refusal at the start, or later one that will not pass, ends it', async
   t.match(await run([], [frame(7, 'message', MESSAGE), 403]), { code: 77, out: /01A/ });
   t.match(await run([], ['nonsense']), { code: 69 });
 });
+
+t.test('it ends when the reader of its output is gone', async (t) => {
+  const body = frame(7, 'message', MESSAGE);
+  await using daemon = await preparedDaemon({ [CALL]: { status: 200, type: 'text/event-stream', body } });
+  let close: () => void = () => undefined;
+  const closed = new Promise<void>((resolve) => {
+    close = resolve;
+  });
+  const pause = () => {
+    close();
+    return new Promise<void>(() => undefined);
+  };
+  t.match(await daemon.run(['events'], { pause, closed }), { code: 0, out: /01A/ });
+});

@@ -22,11 +22,13 @@ export interface World
   readonly isTTY?: boolean;
   /** The width of the terminal. */
   readonly columns?: number;
+  /** Resolves when the reader of the output closes it. */
+  readonly closed?: Promise<void>;
 }
 
 /** Runs `fieldpost <argv>`. A file that is an Error throws it; one that is missing throws ENOENT. */
 export async function fieldpost(argv: readonly string[], world: World = {}) {
-  const { files = {}, stdin = [], isTTY = false, columns, clock = new FakeClock(), ...rest } = world;
+  const { files = {}, stdin = [], isTTY = false, columns, closed, clock = new FakeClock(), ...rest } = world;
   const out: string[] = [];
   const err: string[] = [];
   const read = (path: string) => {
@@ -82,7 +84,12 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
     ...rest,
     read,
     list,
-    stdout: { write: (text) => void out.push(text), isTTY, columns },
+    stdout: {
+      write: (text) => void out.push(text),
+      ...(closed && { closed: () => closed }),
+      isTTY,
+      columns,
+    },
     stderr: { write: (text) => void err.push(text), isTTY },
     stdin: () => chunksOf(typeof stdin === 'string' ? [Buffer.from(stdin)] : stdin),
   });

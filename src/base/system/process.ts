@@ -13,6 +13,8 @@ export interface Output {
   readonly isTTY: boolean;
   /** The width of the terminal, if it is known. */
   readonly columns?: number | undefined;
+  /** Resolves once a write has shown that the reader is gone. */
+  readonly closed?: () => Promise<void>;
 }
 
 /** What a program is given by its process. */
@@ -52,6 +54,7 @@ function openStdout(): NodeJS.WriteStream {
 function textOutput(stream: () => NodeJS.WriteStream): Output {
   return {
     write: (text) => void stream().write(text),
+    closed: () => new Promise((resolve) => void stream().once('error', () => resolve())),
     get isTTY() {
       return stream().isTTY;
     },
