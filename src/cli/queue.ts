@@ -106,7 +106,12 @@ no daemon answers.`,
     }
     const given = LIST_OPTIONS.find((name) => textOption(input, name) !== null);
     if (action !== list && given !== undefined)
-      throw new CommandError(EXIT.usage, `only queue list accepts --${given}`);
+      throw new CommandError(
+        EXIT.usage,
+        verb === 'retry' || verb === 'cancel'
+          ? `queue ${verb} accepts ids, or --status failed`
+          : `only queue list accepts --${given}`,
+      );
     await action(words, input, connect(context), context);
     return EXIT.ok;
   },

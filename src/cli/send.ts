@@ -367,6 +367,8 @@ async function finalOf(
 
 /** `0000001… sent: john@example.com: 250 ok` */
 function outcomeLine({ id, destination, status, final, lastReply }: Shown): string {
+  if (!final && lastReply === null)
+    return `${id} is still ${status} for ${destination}: fieldpost status tells what it waits for`;
   const words = final ? status : `${status}, and tried again`;
   return `${id} ${words}: ${destination}${lastReply === null ? '' : `: ${lastReply}`}`;
 }

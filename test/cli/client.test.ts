@@ -450,6 +450,10 @@ t.test('queue: empty, or by status', async (t) => {
   t.equal((await daemon.run(['queue', '--status=sent'])).out, 'No message is sent.\n');
   t.equal((await daemon.run(['queue', '--status=lost'])).code, 64);
   t.equal((await daemon.run(['queue', 'flush', '--status=sent'])).code, 64);
+  t.match(await daemon.run(['queue', 'retry', '--status=sent']), {
+    code: 64,
+    err: 'fieldpost: queue retry accepts ids, or --status failed\n',
+  });
 });
 
 t.test('purge', async (t) => {
