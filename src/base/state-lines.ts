@@ -245,7 +245,11 @@ function relay({ relay }: DaemonState, time: ShowTime): StateLine[] {
 
 function rateLine(rate: NonNullable<DaemonState['relay']>['rate'], time: ShowTime): StateLine[] {
   if (!rate) return [];
-  const used = rate.used.map(({ limit, windowMs, sent }) => `${sent} of ${limit} in ${span(windowMs)}`);
+  const used = rate.used.map(({ limit, windowMs, sent }) => {
+    const left = limit - sent;
+    const kept = left > 0 && left <= keptForUrgent(limit) ? ` (the other ${left} for urgent mails)` : '';
+    return `${sent} of ${limit} in ${span(windowMs)}${kept}`;
+  });
   const next = rate.nextAt ? `; the next may go at ${time(rate.nextAt)}` : '';
   return [['', 'good', `rate: ${used.join(', ')}${next}`]];
 }

@@ -102,7 +102,10 @@ t.test(
     const { relay: view, queue } = (await before.api('state')).json;
     t.match([view.state, view.reason, queue.failed, queue.deferred], ['ok', null, 0, 0]);
     t.match(view.rate, { used: [{ limit: 50, windowMs: 86_400_000, sent: 47 }], nextAt: /^2/ });
-    t.match(before.run('status').stdout, /^ +rate: 47 of 50 in 1 d; the next may go at /m);
+    t.match(
+      before.run('status').stdout,
+      /^ +rate: 47 of 50 in 1 d \(the other 3 for urgent mails\); the next may go at /m,
+    );
     t.equal(await before.end('SIGTERM'), 0);
     const after = await start(t, env);
     await after.says(words, ordinary);
