@@ -13,6 +13,7 @@ import {
   type TestApi,
 } from '../support/api.js';
 import { settled } from '../support/clock.js';
+import { socketPath } from '../support/short-directory.js';
 import { acceptOne, settleAs } from '../support/store.js';
 
 const EVENTS = '/api/internal/events';
@@ -137,6 +138,38 @@ test('the state is told when it has changed, at most once a second, and not for 
   t.same(gist(await untilTold(client, 23)).at(-1), ['state', 20]);
 });
 
+test('a message that a newer one replaces is told, also one of the same request', async (t) => {
+  await using api = await startQuiet();
+  await using client = await reader(api);
+  const keyed = { ...EMAIL, collapse_key: 'level' };
+  const [old] = (await api.post([keyed])).json;
+  const [first, second] = (await api.post([keyed, keyed])).json;
+  const told = (await untilTold(client, 5))
+    .slice(1)
+    .map(({ data }) => [data.id, data.status, data.replacedBy]);
+  t.same(told.slice(0, 1), [[old.id, 'queued', undefined]]);
+  t.strictSame(
+    new Set(told.slice(1).map((one) => JSON.stringify(one))),
+    new Set([
+      JSON.stringify([old.id, 'replaced', second.id]),
+      JSON.stringify([first.id, 'replaced', second.id]),
+      JSON.stringify([second.id, 'queued', undefined]),
+    ]),
+  );
+});
+
+test('who got the state without a stream, and then reads, gets the state again', async (t) => {
+  await using api = await startQuiet();
+  await using once = await api.connect();
+  once.write(requestText('GET', EVENTS) + requestText('GET', '/healthz'));
+  const [{ id = 0 } = {}] = await untilTold(once, 1);
+  await acceptOne(api.store, 'unseen');
+  await using client = await reader(api, id, true);
+  await acceptOne(api.store, 'seen');
+  t.equal((await untilTold(client, 1))[0]?.event, 'state');
+  t.equal(id < (eventsIn(client)[0]?.id ?? 0), true);
+});
+
 test('an edit of the address book is told, with its new ETag', async (t) => {
   await using api = await startQuiet();
   await using client = await reader(api);
@@ -185,6 +218,8 @@ test('Last-Event-ID resumes as far as the ring has the events, else the state co
       `after ${after}`,
     );
   }
+  await using idle = await reader(api, last + 2, true);
+  t.same(eventsIn(idle), [], 'it is connected, and there is nothing to tell');
   for (const bad of ['', 'x', '-1', '1.5', first - 1, last + 100, '9'.repeat(30)]) {
     await using again = await reader(api, bad);
     t.equal(eventsIn(again)[0]?.event, 'state', `after ${JSON.stringify(bad)}`);
@@ -233,7 +268,8 @@ test('16 may read and take no place from others; one more is a 503', async (t) =
   const refused = await api.call('GET', EVENTS);
   isProblem(t, refused, 503, 'busy');
   t.equal(refused.headers['retry-after'], '1');
-  for (let i = 0; i < CONNECTIONS_MAX; i++) {
+  // The last place is for the reader that comes then: it must not wait until a silent client leaves.
+  for (let i = 1; i < CONNECTIONS_MAX; i++) {
     const client = await api.connect();
     client.write(requestText('GET', '/healthz'));
     t.equal((await client.answer()).headers.connection, 'keep-alive', 'no other client waits for a place');
@@ -259,7 +295,8 @@ test('a stop ends all readers at once', async (t) => {
 });
 
 test('a reader that does not read costs no more than its place in the ring, and is closed', async (t) => {
-  await using api = await startQuiet();
+  // The kernel keeps a tenth of a MB of what nobody reads from a unix socket, and several MB of TCP.
+  await using api = await startQuiet({ listen: { kind: 'unix', path: socketPath(t) } });
   await using quick = await reader(api);
   await using slow = await reader(api);
   slow.socket.pause();
@@ -278,8 +315,8 @@ test('a reader that does not read costs no more than its place in the ring, and 
   while (!quick.rest.includes(last)) await settled();
   // It has 2 s to read the rest, and the comment that says why.
   slow.socket.resume();
-  await slow.ended;
-  t.match(slow.rest.slice(-200), /: closed, because this reader is too many events behind\n\n/);
+  while (!/: closed, because this reader is too many events behind\n\n/.test(slow.rest.slice(-200)))
+    await settled();
   t.notMatch(slow.rest, last);
   await using stuck = await reader(api);
   stuck.socket.pause();

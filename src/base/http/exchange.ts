@@ -76,6 +76,8 @@ export class Exchange {
       // The last: nginx must not collect the bits.
       const head = { 'Content-Type': type, 'Cache-Control': 'no-store', 'X-Accel-Buffering': 'no' };
       res.writeHead(200, { ...head, 'X-Content-Type-Options': 'nosniff' });
+      // A client that resumes may have nothing to read for a while, and must know that it is connected.
+      res.flushHeaders();
       await write(signal);
       res.end();
       connections.lingerAfterStream(connection);

@@ -117,6 +117,8 @@ export class Events {
   #begin(): void {
     if (this.#isOn) return;
     this.#isOn = true;
+    // What has happened until now had no id: a client that had the last one has missed it.
+    this.latest++;
     const { store, clock, book } = this.#context;
     this.#etag = etagOf(JSON.stringify(book.list()));
     store.watch((changed) => (changed === 'book' ? this.#bookChanged() : this.#messageChanged(changed)));
@@ -130,8 +132,6 @@ export class Events {
     this.#ring.length = 0;
     this.#ringChars = 0;
     this.#state = '';
-    // What happens from now on has no id: a client that had the last one has missed it.
-    this.latest++;
   }
 
   #messageChanged(message: Message): void {
