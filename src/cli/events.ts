@@ -9,7 +9,7 @@ import { counted, isoOf, visible } from '../base/text.js';
 import { CallError, connect } from './client.js';
 import { type Command, type CommandContext, CommandError, type CommandInput } from './command.js';
 import type { ShownMessage } from './queue.js';
-import { utc } from './words.js';
+import { LOCAL, type Times, timesFor } from './words.js';
 
 /** The daemon writes a comment every 30 s. */
 const SILENT_MS = 2 * MINUTE_MS;
@@ -19,19 +19,20 @@ export const events: Command = {
   name: 'events',
   group: 'Looking closer',
   summary: 'print each change as it happens',
-  help: `fieldpost events [--json]
+  help: `fieldpost events [--local] [--json]
 
 Prints a line for each change, until Ctrl-C: of a message its id, status,
 recipient and the last reply of the relay; of the daemon its state in a
 sentence; of the address book its size. After a restart of the daemon it goes
-on. --json prints one JSON object a line: id, event, data.
+on. --local: times in the time zone of this device, not in UTC. --json prints
+one JSON object a line: id, event, data.
 
 Exit status: 69 no daemon answers at the start, 75 too many read the events.`,
   examples: [
     ['fieldpost events', 'watch what happens to a message'],
     ['fieldpost events --json | jq .data.status', 'each change of status, for a script'],
   ],
-  options: { json: { type: 'boolean' } },
+  options: { json: { type: 'boolean' }, ...LOCAL },
   asksService: true,
   async run(input, context) {
     const { stdout } = context;
@@ -43,7 +44,7 @@ Exit status: 69 no daemon answers at the start, 75 too many read the events.`,
 
 async function follow(input: CommandInput, context: CommandContext): Promise<never> {
   const call = connect(context);
-  const print = printer(input.options.json === true, context);
+  const print = printer(input.options.json === true, timesFor(input), context);
   let lastId = '';
   for (;;) {
     const onChunk = eventReader((id, event, data) => {
@@ -77,23 +78,23 @@ function eventReader(tell: (id: string, event: string, data: unknown) => void): 
 }
 
 /** Prints an event for people, or as JSON. */
-function printer(isJson: boolean, { stdout, clock }: CommandContext) {
+function printer(isJson: boolean, { full }: Times, { stdout, clock }: CommandContext) {
   let said = '';
   return (id: string, event: string, data: unknown): void => {
     if (isJson) {
       stdout.write(`${visible(JSON.stringify({ id, event, data }))}\n`);
       return;
     }
-    const words = wordsOn(event, isJsonObject(data) ? data : {});
+    const words = wordsOn(event, isJsonObject(data) ? data : {}, full);
     // The sentence on the state stays the same while its numbers change.
     if (event === 'state' && words === said) return;
     if (event === 'state') said = words;
-    stdout.write(`${utc(isoOf(clock.wallMs()))}  ${visible(words)}\n`);
+    stdout.write(`${full(isoOf(clock.wallMs()))}  ${visible(words)}\n`);
   };
 }
 
-function wordsOn(event: string, data: object): string {
-  if (event === 'state') return headline(data as DaemonState, utc)?.[1] ?? 'the daemon runs';
+function wordsOn(event: string, data: object, full: Times['full']): string {
+  if (event === 'state') return headline(data as DaemonState, full)?.[1] ?? 'the daemon runs';
   if (event === 'destinations')
     return `address book: ${counted((data as { count?: number }).count ?? 0, 'destination')}`;
   const { id, status, destination, lastReply } = data as ShownMessage;

@@ -7,7 +7,7 @@ import type { Mood } from '../base/state-lines.js';
 import { counted, isoOf, span } from '../base/text.js';
 import { connect } from './client.js';
 import { type Command, CommandError, textOption } from './command.js';
-import { json, painter } from './words.js';
+import { json, LOCAL, painter, type Times, timesFor, widthOf, wrapped } from './words.js';
 
 /** A row as the API shows it. */
 export interface HistoryEntry {
@@ -60,18 +60,19 @@ export const history: Command = {
   name: 'history',
   group: 'Looking closer',
   summary: 'show what happened in the last days',
-  help: `fieldpost history [--step 10m|1h] [--json]
+  help: `fieldpost history [--step 10m|1h] [--local] [--json]
 
 Shows a chart: how many messages waited, were sent and failed (or expired), and
 when relay and cloud could be reached. --step 10m: the last 48 hours; 1h: the
-last 30 days. All times are in UTC. --json prints the daemon's answer unchanged.
+last 30 days. --local: times in the time zone of this device, not in UTC.
+--json prints the daemon's answer unchanged.
 
 Exit status: 0 done, 69 no daemon answers.`,
   examples: [
     ['fieldpost history', 'what happened in the last 48 hours?'],
     ['fieldpost history --step 1h', 'the same for the last 30 days'],
   ],
-  options: { step: { type: 'string' }, json: { type: 'boolean' } },
+  options: { step: { type: 'string' }, json: { type: 'boolean' }, ...LOCAL },
   asksService: true,
   async run(input, context) {
     const step = textOption(input, 'step') ?? '10m';
@@ -82,10 +83,11 @@ Exit status: 0 done, 69 no daemon answers.`,
       stdout.write(json(body));
       return EXIT.ok;
     }
-    const cells = (stdout.isTTY && stdout.columns) || CELLS;
+    const width = widthOf(stdout);
+    const cells = Number.isFinite(width) ? width : CELLS;
     const isUtf8 = /utf-?8/i.test(env.LC_ALL || env.LC_CTYPE || env.LANG || '');
     const { rows } = body as { rows: readonly HistoryEntry[] };
-    const lines = chartOf(rows, step, { cells, isUtf8, paint: painter(stdout, env) });
+    const lines = chartOf(rows, step, { cells, isUtf8, times: timesFor(input), paint: painter(stdout, env) });
     stdout.write(`${lines.join('\n')}\n`);
     return EXIT.ok;
   },
@@ -94,11 +96,19 @@ Exit status: 0 done, 69 no daemon answers.`,
 /** The rows of one column as one; the shares as their mean. */
 type Column = Omit<HistoryEntry, 'at'>;
 
+/** Where a chart is shown, and how. */
+interface ChartOptions {
+  readonly cells: number;
+  readonly isUtf8: boolean;
+  readonly times: Times;
+  readonly paint: (mood: Mood, text: string) => string;
+}
+
 /** The chart of these rows, the oldest first, in lines of at most so many characters. */
 export function chartOf(
   rows: readonly HistoryEntry[],
   step: Step,
-  { cells, isUtf8, paint }: { cells: number; isUtf8: boolean; paint: (mood: Mood, text: string) => string },
+  { cells, isUtf8, times, paint }: ChartOptions,
 ): string[] {
   const last = rows.at(-1);
   if (last === undefined) return ['There is no history yet.'];
@@ -138,17 +148,18 @@ export function chartOf(
   const strips = [...strip('relay', ({ relayUp }) => relayUp), ...strip('cloud', ({ linkUp }) => linkUp)];
   const [up, partly, down] = marks.strip;
   const per = span(length);
+  const until = times.full(isoOf(Date.parse(last.at) + ms));
   return [
-    `${words} until ${timeOf(Date.parse(last.at) + ms)} UTC, ${per} a column`,
+    ...wrapped(`${words} until ${until.replace(/:\d\d /, ' ')}, ${per} a column`, cells),
     ...bars('waiting, the most messages at a time', BAR_LINES, ({ waitingMax }) => waitingMax, 'uneasy'),
     ...bars(`sent, messages in ${per}`, BAR_LINES, ({ sent }) => sent, 'good'),
     ...bars(`failed or expired, messages in ${per}`, FAILED_LINES, ({ failed }) => failed, 'bad'),
     ...strips,
-    ...axisOf({ start, end, length, tickMs }, marks.axis).map((text) => line('', text)),
+    ...axisOf({ start, end, length, tickMs, times }, marks.axis).map((text) => line('', text)),
     ...(strips.length === 0
       ? []
-      : [`${up} reached all the time, ${partly} a part of it, ${down} not; blank: not known`]),
-    totals(rows),
+      : wrapped(`${up} reached all the time, ${partly} a part of it, ${down} not; blank: not known`, cells)),
+    ...wrapped(totals(rows), cells),
   ];
 }
 
@@ -188,28 +199,30 @@ function barsOf(values: readonly number[], top: number, lines: number, marks: re
   });
 }
 
+interface AxisOptions {
+  readonly start: number;
+  readonly end: number;
+  readonly length: number;
+  readonly tickMs: readonly number[];
+  readonly times: Times;
+}
+
 /** The axis and its labels: the time of day, or the day at midnight. */
-function axisOf(
-  { start, end, length, tickMs }: { start: number; end: number; length: number; tickMs: readonly number[] },
-  [dash, tick]: Marks['axis'],
-): string[] {
+function axisOf({ start, end, length, tickMs, times }: AxisOptions, [dash, tick]: Marks['axis']): string[] {
   const pace = tickMs.find((one) => one / length >= TICK_CELLS) ?? (tickMs.at(-1) as number);
   let axis = '';
   let labels = '';
   for (let column = start; column < end; column++) {
-    const isTick = (column * length) % pace === 0;
+    const shown = times.moment(isoOf(column * length));
+    // In zones off the whole hour a column may begin a little later than the moment of its tick.
+    const zoneMs = Date.parse(`${shown}Z`);
+    const isTick = zoneMs % pace < length;
     axis += isTick ? tick : dash;
-    const label = timeOf(column * length);
-    const isMidnight = (column * length) % DAY_MS === 0;
     if (isTick && end - column >= TICK_CELLS - 2)
-      labels = labels.padEnd(column - start) + (isMidnight ? label.slice(5, 10) : label.slice(11));
+      labels =
+        labels.padEnd(column - start) + (zoneMs % DAY_MS < length ? shown.slice(5, 10) : shown.slice(11, 16));
   }
   return [axis, labels];
-}
-
-/** `2026-11-27 14:00` */
-function timeOf(ms: number): string {
-  return isoOf(ms).slice(0, 16).replace('T', ' ');
 }
 
 function totals(rows: readonly HistoryEntry[]): string {

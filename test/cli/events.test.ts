@@ -46,6 +46,16 @@ t.test('a line for each change, harmless for a terminal; it goes on where it was
   t.same(asked, [undefined, '8', '8']);
 });
 
+t.test('--local shows times in the zone of this device', async (t) => {
+  const { TZ } = process.env;
+  process.env.TZ = 'America/St_Johns';
+  t.teardown(() => {
+    process.env.TZ = TZ ?? 'UTC';
+  });
+  const { out } = await run(['--local'], [frame(7, 'message', MESSAGE)]);
+  t.match(out, /^2026-11-20 05:30:00 -03:30 {2}01A /);
+});
+
 t.test('--json prints one object a line', async (t) => {
   const { out } = await run(
     ['--json'],
