@@ -204,7 +204,7 @@ export const RELAY_SETTINGS = following('delivery', {
     kind: rates,
     none: 'no limit',
     about:
-      'The most mails that each relay gets in any such time. With `30/1m,500/1d` it gets at most 30 in a minute and 500 in a day. The rest waits, and does not grow older meanwhile. Urgent mails go first; 5 % of each limit, at least one mail of two, is kept for them. The count goes on after a restart.',
+      'The most mails that each relay gets in any such time. With `30/1m,500/1d` it gets at most 30 in a minute and 500 in a day. The rest waits, and does not grow older meanwhile. Urgent mails go first; 5 % of each limit, at least one mail of two, is kept for them. The count goes on after a restart. A kill or a power cut loses from it the mails under way, and those of the last second. Up to 3 % of the mails may count longer than the window.',
   }),
   smtpTimeoutMs: given({
     key: 'FIELDPOST_SMTP_TIMEOUT',
