@@ -220,7 +220,8 @@ async function start(parts: Parts): Promise<Daemon> {
         // The goodbye is the last request to the cloud.
         async () => cloud?.link.stop(next && hasMoved(live, next) ? 'moved' : 'stopping'),
         async () => cloud?.close(),
-        () => history.close().then(() => store.close()),
+        () => history.close(),
+        () => store.close(),
         async () => log.info('stopped'),
       ]),
   };

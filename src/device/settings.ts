@@ -161,7 +161,7 @@ export const DEVICE_ROWS = {
       kind: localMail,
       none: 'none: such a mail is refused, but left to the relay if it is for a full name',
       about:
-        'Who reads the mail to users of this device: `root`, `root@localhost`, `root@pump-3` if that is the host name, and `root@pump-3.example.com` if that full name stands beside it in `/etc/hosts` or is `FIELDPOST_HELO_NAME`. A name that is the domain of `FIELDPOST_FROM` or of one of these addresses is not meant. One address is for all of them. `root=a@example.com,backup=b@example.com,*=c@example.com` tells them apart, and `*` is everybody else. `people` in place of an address stands for the email addresses of the address book.',
+        'Who reads the mail to users of this device: `root`, `root@localhost`, `root@pump-3` if that is the host name, and `root@pump-3.example.com` if that full name stands beside it in `/etc/hosts` or is `FIELDPOST_HELO_NAME`. A name that is the domain of `FIELDPOST_FROM` or of one of these addresses is not meant. One address is for all of them. `root=a@example.com,backup=b@example.com,*=c@example.com` tells them apart, and `*` is everybody else. `people` in place of an address stands for the email addresses of the address book; a mail to more than 100 of them is refused.',
     }),
     urgentHeaders: given({
       key: 'FIELDPOST_URGENT_HEADERS',
