@@ -17,6 +17,7 @@ export function die(world: World, death: Exclude<Death, 'stop'>, chance: Chance)
   if (device.program === null && !device.isStarting) return;
   device.die(death);
   world.deviceEnded(death === 'power cut');
+  world.rate.died();
   const wallMs = chance.is(0.2) ? chance.below(DAY_MS) : undefined;
   const offMs = death === 'kill' ? 5 * SECOND_MS : chance.span(SECOND_MS, 3 * DAY_MS);
   world.watchDisk();
@@ -56,6 +57,8 @@ export async function restart(world: World, offMs = 0): Promise<void> {
   const killedMs = world.diskTrouble === 'slow' ? timeline.nowMs + STOP_MS : Number.POSITIVE_INFINITY;
   await world.awaited(stopped, () => isOff() || timeline.nowMs >= killedMs);
   if (isOff()) return;
+  // A stop writes its last outcomes, unless its disk refuses them.
+  if (world.diskTrouble !== 'none') world.rate.died();
   device.die('kill');
   world.deviceEnded(false);
   world.watchDisk();

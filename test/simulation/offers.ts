@@ -173,7 +173,9 @@ export class Offers implements RelayWatcher {
     if (enhanced === '4.5.3' || code === 421 || !isRecorded) return;
     // A retry may restart the age while the offer is under way.
     course.leastMs ??= this.#reach.leastMs;
-    course.isOver = this.#reach.leastMs - course.leastMs > live.maxAgeMs[1] + AGE_SLACK_MS;
+    // Time in which the rate keeps mails back does not count, and nobody outside can tell it.
+    course.isOver =
+      !this.#world.rate.isSet && this.#reach.leastMs - course.leastMs > live.maxAgeMs[1] + AGE_SLACK_MS;
   }
 
   /** The cloud took it. */
@@ -243,13 +245,14 @@ export class Offers implements RelayWatcher {
     const againMs = live.retryMaxMs * (1 + SPREAD);
     // A cloud may have asked for an hour with Retry-After.
     const linkMs = HOUR_MS + againMs + 3 * live.heartbeatMs;
+    const rateMs = this.#world.rate.waitMs(open.length);
     return open.filter((posted) => {
       const { offers, lastMs, isHanded, isRefused } = this.#of(posted);
       const sinceMs = posted.type === 1 ? mailMs : shortMs;
       if (sinceMs === null || posted.arrivals.length > 0 || isHanded || isRefused) return false;
       const restMs = (offers === 0 ? 0 : againMs) + (posted.type === 1 ? 0 : linkMs);
       const fromMs = Math.max(sinceMs, posted.request.answeredMs ?? 0, posted.retriedMs ?? 0, lastMs);
-      return timeline.nowMs > fromMs + open.length * eachMs + triesMs + restMs;
+      return timeline.nowMs > fromMs + open.length * eachMs + triesMs + restMs + rateMs;
     });
   }
 

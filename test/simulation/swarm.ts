@@ -118,6 +118,10 @@ const OF_BOOK: Partial<Readonly<Record<Action, number>>> = {
   'damage is found': 0.4,
 };
 
+/** In so many worlds relays take only so many mails in a while. */
+const RATE_ODDS = 0.15;
+const RATES = ['2/10s', '5/1m', '3/1m,40/1h', '10/10m', '30/10m,90/1h'];
+
 const BEATS_MAX = 800;
 /** The cloud tells people after this long a silence of the device. It looks for silent devices ten times as often. */
 const DELAYS = ['90s', '10m', '1h'];
@@ -154,7 +158,7 @@ export function drawSwarm(chance: Chance, isBook = false): Swarm {
   const heartbeatMs = Math.max(comesMs, restMs / BEATS_MAX);
   const delays = DELAYS.filter((delay) => durationMs(delay) > restMs / DELAYS_MAX);
   const actions = Math.floor(chance.span(20, isOfBook ? 100 : 400));
-  return {
+  const swarm: Swarm = {
     livesMs,
     everyMs: livesMs / actions,
     weights,
@@ -181,6 +185,9 @@ export function drawSwarm(chance: Chance, isBook = false): Swarm {
     },
     wallMs: chance.is(0.1) ? chance.below(DAY_MS) : WALL_MS,
   };
+  // Drawn last, so that all other worlds are as they were.
+  if (isOfBook || !chance.is(RATE_ODDS)) return swarm;
+  return { ...swarm, settings: { ...swarm.settings, FIELDPOST_RELAY_RATE: chance.one(RATES) } };
 }
 
 /** Ages at which messages expire. */

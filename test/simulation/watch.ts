@@ -46,6 +46,7 @@ export class Watch implements LinkWatcher {
       model.violation(`${token} has arrived with the text of ${written}`);
     this.#world.tell(`${relay} takes ${token}${isUntold ? ' and cannot say so' : ''}`);
     model.arrived(token, digest, { atMs: timeline.nowMs, sinceMs, messageId });
+    this.#world.rate.taken(relay);
     if (isUntold) model.pardon(token);
   }
 

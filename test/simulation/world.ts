@@ -23,6 +23,7 @@ import { Patience } from './patience.js';
 import { People } from './people.js';
 import type { Nature, Plan } from './plan.js';
 import { Programs } from './programs.js';
+import { Rate } from './rate.js';
 import { Relay, type Taken } from './relay.js';
 import { cloudConfig, cloudUrl, deviceConfig } from './settings.js';
 import { Timeline } from './timeline.js';
@@ -50,6 +51,7 @@ export class World {
   readonly bookWatch: BookWatch;
   readonly patience: Patience;
   readonly notices: Notices;
+  readonly rate: Rate;
   readonly watch: Watch;
   /** Documents of the cloud that may be restored. */
   readonly backups: Backup[] = [];
@@ -86,6 +88,7 @@ export class World {
     this.route = Array.from({ length: swarm.relays }, (_, i) => i);
     this.live = this.config();
     this.watch = new Watch(this);
+    this.rate = new Rate(this);
     const timeline = this.timeline;
     const timeoutMs = Number.parseInt(swarm.settings.FIELDPOST_SMTP_TIMEOUT ?? '60', 10) * SECOND_MS;
     const relayWorld = (chance: Chance, onTaken: (taken: Taken) => void) => ({
