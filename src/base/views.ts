@@ -174,3 +174,19 @@ export interface TriedRelay {
   readonly steps: TrialStep[];
   fault: TrialFault | null;
 }
+
+/** A row of the history, as the API shows it. */
+export interface HistoryEntry {
+  /** When it begins. */
+  readonly at: string;
+  readonly accepted: number;
+  readonly sent: number;
+  /** Failed and expired. */
+  readonly failed: number;
+  readonly waitingMax: number;
+  readonly oldestWaitMs: number;
+  /** The share of its time, 0 to 1; null without a relay. */
+  readonly relayUp: number | null;
+  /** The same; null without a cloud. */
+  readonly linkUp: number | null;
+}

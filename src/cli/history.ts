@@ -5,21 +5,10 @@ import { EXIT } from '../base/errors.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../base/limits.js';
 import type { Mood } from '../base/state-lines.js';
 import { counted, isoOf, span } from '../base/text.js';
+import type { HistoryEntry } from '../base/views.js';
 import { connect } from './client.js';
 import { type Command, CommandError, textOption } from './command.js';
 import { json, LOCAL, painter, type Times, timesFor, widthOf, wrapped } from './words.js';
-
-/** A row as the API shows it. */
-export interface HistoryEntry {
-  readonly at: string;
-  readonly accepted: number;
-  readonly sent: number;
-  readonly failed: number;
-  readonly waitingMax: number;
-  readonly oldestWaitMs: number;
-  readonly relayUp: number | null;
-  readonly linkUp: number | null;
-}
 
 /** How a step is shown: its length, all that is shown, and the lengths that a column and the pace of the axis may have. */
 const STEPS = {

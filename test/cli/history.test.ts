@@ -1,7 +1,8 @@
 /** `fieldpost history`: the chart of made-up days, on terminals of any width. */
 import t from 'tap';
 import { HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
-import { chartOf, type HistoryEntry } from '../../src/cli/history.js';
+import type { HistoryEntry } from '../../src/base/views.js';
+import { chartOf } from '../../src/cli/history.js';
 import { painter, timesFor } from '../../src/cli/words.js';
 import { startApi } from '../support/api.js';
 import { envOf, fieldpost, preparedDaemon } from './terminal.js';

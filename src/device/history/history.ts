@@ -20,6 +20,7 @@ import type { Clock } from '../../base/system/clock.js';
 import type { Disk } from '../../base/system/disk.js';
 import type { Log } from '../../base/system/log.js';
 import { Turns } from '../../base/turns.js';
+import type { HistoryEntry } from '../../base/views.js';
 import { isPredicted, leapRecord, predictedS, recordsIn, recordsOf } from './records.js';
 import {
   byHours,
@@ -75,17 +76,8 @@ export interface HistoryOptions {
   look(): Sight;
 }
 
-/** A row as the API shows it. */
-export interface ShownRow {
-  readonly at: number;
-  readonly accepted: number;
-  readonly sent: number;
-  readonly failed: number;
-  readonly waitingMax: number;
-  readonly oldestWaitMs: number;
-  readonly relayUp: number | null;
-  readonly linkUp: number | null;
-}
+/** A row with its time in ms. */
+export type ShownRow = Omit<HistoryEntry, 'at'> & { readonly at: number };
 
 /** How long a peer was there, and not there. */
 class Uptime {

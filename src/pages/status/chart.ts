@@ -4,18 +4,11 @@
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../base/limits.js';
 import { counted } from '../../base/text.js';
+import type { HistoryEntry } from '../../base/views.js';
 import { exactTime } from '../words.js';
 
 /** A row of `GET /api/internal/history`. A time without a row is not known. */
-export interface ChartRow {
-  readonly at: string;
-  readonly accepted: number;
-  readonly sent: number;
-  readonly failed: number;
-  readonly waitingMax: number;
-  readonly relayUp: number | null;
-  readonly linkUp: number | null;
-}
+export type ChartRow = Omit<HistoryEntry, 'oldestWaitMs'>;
 
 /** What can be shown, by the step of the rows. */
 export const SPANS = {
