@@ -1,11 +1,12 @@
 /** FIELDPOST_RELAY_RATE in the queue of emails: no relay ever gets more, and nothing suffers from the wait. */
 import t from 'tap';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { ageMs, type Stamp } from '../../src/base/stamp.js';
 import { keptForUrgent, type RateWindow } from '../../src/base/views.js';
-import { type FakeClock, settled } from '../support/clock.js';
+import { FakeClock, settled } from '../support/clock.js';
 import { bench, RELAY, reply, SPARE, TAKEN, trouble } from '../support/delivery.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
-import { newDisk } from '../support/store.js';
+import { acceptOne, newDisk, openQuietly } from '../support/store.js';
 
 const seed = testSeed();
 t.comment(`FIELDPOST_TEST_SEED=${seed}`);
@@ -57,6 +58,33 @@ t.test('300 mails and a relay of 50 a day: 47 a day, in order, and no work in be
   t.same(new Set(ids.map(status)), new Set(['sent']));
   t.same([...new Set(events())], ['relay ok', 'sent']);
   t.same(new Set(ids.map((id) => store.get(id)?.attempts)), new Set([1]));
+});
+
+t.test('an urgent mail that is deferred does not wait for the turn of ordinary ones', async (t) => {
+  const { clock, relays, delivery, post, postUrgent, status } = await bench({
+    settings: { relayRate: A_DAY },
+  });
+  await post(60);
+  const [urgent = ''] = await postUrgent();
+  let offers = 0;
+  relays.onSend = (id) => (id === urgent && offers++ === 0 ? reply('rcpt', '450 4.2.1 busy') : TAKEN);
+  delivery.start();
+  await clock.advance(0);
+  t.equal(status(urgent), 'deferred');
+  await clock.advance(2 * HOUR_MS);
+  t.equal(status(urgent), 'sent');
+});
+
+t.test('urgent mails on one session, or on several, stay within the limit', async (t) => {
+  for (const relayConnections of [1, 4]) {
+    const { clock, relays, delivery, postUrgent } = await bench({
+      settings: { relayRate: [{ limit: 5, windowMs: DAY_MS }], relayConnections },
+    });
+    for (let count = 0; count < 20; count++) await postUrgent();
+    delivery.start();
+    await clock.advance(HOUR_MS);
+    t.equal(relays.offered.length, 5);
+  }
 });
 
 t.test('the time in which only the rate keeps mails back expires none of them', async (t) => {
@@ -209,6 +237,24 @@ t.test('a restart goes on counting, also with a clock that nobody trusts', async
     await clock.advance(1);
     t.equal(relays.offered.length, 4, name);
     await delivery.stop();
+  }
+});
+
+t.test('the count knows its age after two restarts, also without a message of its boot', async (t) => {
+  let clock = new FakeClock();
+  const disk = newDisk();
+  for (const life of [1, 2, 3]) {
+    clock.confirm();
+    const { store } = await openQuietly(clock, { disk, historyMax: 0 });
+    if (life === 1) {
+      const id = await acceptOne(store, 'a');
+      store.claim(id);
+      await store.settle(id, { kind: 'sent', reply: '', relay: 'r' });
+    }
+    const ageOf = (stamp: Stamp) => ageMs(stamp, clock, store.boots);
+    if (life === 3) t.ok((store.sentBy.get('r')?.waitMs(DAY_MS, 0, ageOf) ?? 0) < 20 * HOUR_MS);
+    await store.close();
+    clock = clock.reboot({ offMs: 4 * HOUR_MS });
   }
 });
 
