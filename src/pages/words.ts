@@ -8,13 +8,14 @@ export const TYPES = ['Email', 'SMS', 'Phone call', 'Push message'];
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
-/** `14:02` within the last day, `20 Nov 14:02` within this year, else `20 Nov 2025 14:02`. Other text stays as it is. */
+/** `14:02` within the last day and later today, `20 Nov 14:02` within this year, else `20 Nov 2025 14:02`. Other text stays as it is. */
 export function clockTime(iso: string, nowMs: number): string {
   const at = new Date(iso);
   if (Number.isNaN(at.getTime())) return iso;
   const time = `${two(at.getHours())}:${two(at.getMinutes())}`;
   const agoMs = nowMs - at.getTime();
-  if (agoMs >= 0 && agoMs < DAY_MS) return time;
+  const isNear = agoMs < 0 ? at.toDateString() === new Date(nowMs).toDateString() : agoMs < DAY_MS;
+  if (isNear) return time;
   const year = at.getFullYear() === new Date(nowMs).getFullYear() ? '' : ` ${at.getFullYear()}`;
   return `${at.getDate()} ${MONTHS[at.getMonth()]}${year} ${time}`;
 }
