@@ -55,7 +55,8 @@ const localMail: Kind<LocalMail> = {
     for (const item of items(text)) {
       const [, user = '*', reader = item] = /^([^=@"]+)=(.*)$/.exec(item) ?? [];
       if (user !== '*' && !isUserName(user)) refuse(`not the name of a user: ${user}`);
-      if (readers.has(user.toLowerCase())) refuse(`${user} has two readers`);
+      if (readers.has(user.toLowerCase()))
+        refuse(user === '*' ? 'all other users have two readers' : `${user} has two readers`);
       const isPeople = reader === PEOPLE;
       const home = isPeople ? PEOPLE : (parseAddress(reader) ?? refuse(`not an email address: ${reader}`));
       readers.set(user.toLowerCase(), home);

@@ -89,7 +89,7 @@ test('paths and methods', async (t) => {
   }
   isProblem(t, await api.call('GET', 'ftp://localhost/healthz'), 400, 'malformed-request');
   const allowed: [string, string][] = [
-    [MESSAGES, 'POST, GET, HEAD'],
+    [MESSAGES, 'POST, GET, HEAD, DELETE'],
     [`${MESSAGES}/x`, 'GET, HEAD, DELETE'],
     [`${MESSAGES}/x/retry`, 'POST'],
     ['/api/internal/queue/flush', 'POST'],

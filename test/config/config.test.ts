@@ -432,7 +432,7 @@ t.test('secrets and files that cannot be used', async (t) => {
     [{ FIELDPOST_LOCAL_MAIL: 'root=nobody' }, /not an email address: nobody/],
     [{ FIELDPOST_LOCAL_MAIL: 'a b=c@x.example' }, /not the name of a user: a b/],
     [{ FIELDPOST_LOCAL_MAIL: 'root=c@x.example,ROOT=people' }, /ROOT has two readers/],
-    [{ FIELDPOST_LOCAL_MAIL: 'c@x.example,d@x.example' }, /\* has two readers/],
+    [{ FIELDPOST_LOCAL_MAIL: 'c@x.example,d@x.example' }, /all other users have two readers/],
     [{ FIELDPOST_RELAY_CERT_FILE: '/cert' }, /RELAY_KEY_FILE: FIELDPOST_RELAY_CERT_FILE needs it/],
     [{ FIELDPOST_RELAY_CERT_FILE: '/cert', FIELDPOST_RELAY_KEY_FILE: '/other' }, /not that of the/],
     [{ FIELDPOST_FAILURES_TO: 'a@b.example,c@b.example' }, /not an email address/],
