@@ -18,6 +18,12 @@ type Replaced = Extract<StoreEvent, { e: 'replaced' }>;
 
 const NONE: readonly Replaced[] = [];
 
+/** A message that ends, and the newer one that replaces it. */
+interface Ending {
+  readonly id: string;
+  readonly by?: string;
+}
+
 interface CollapseWorld {
   readonly now: () => Stamp;
   readonly log: Log;
@@ -42,8 +48,12 @@ export class Collapse {
   }
 
   /** Accepts the drafts when no other acceptance of their keys is in progress. */
-  async inTurn<T>(drafts: readonly Draft[], accept: () => Promise<T>): Promise<T> {
-    if (!drafts.some(hasKey)) return await accept();
+  inTurn<T>(drafts: readonly Draft[], accept: () => Promise<T>): Promise<T> {
+    // No promise of its own: what is recorded in one turn of the event loop shares a write.
+    return drafts.some(hasKey) ? this.#inTurn(drafts, accept) : accept();
+  }
+
+  async #inTurn<T>(drafts: readonly Draft[], accept: () => Promise<T>): Promise<T> {
     const slots = new Set(slotsOf(drafts));
     const busy = () => [...slots].find((slot) => this.#busy.has(slot));
     for (let slot = busy(); slot !== undefined; slot = busy()) await this.#busy.get(slot);
@@ -125,10 +135,11 @@ export class Collapse {
   }
 
   /** Records the end of these messages, which meanwhile cannot be sent. Those with `by` are replaced. */
-  async leave(
-    ends: readonly { readonly id: string; readonly by?: string }[],
-    record: () => Promise<void>,
-  ): Promise<void> {
+  leave(ends: readonly Ending[], record: () => Promise<void>): Promise<void> {
+    return ends.length > 0 ? this.#leave(ends, record) : record();
+  }
+
+  async #leave(ends: readonly Ending[], record: () => Promise<void>): Promise<void> {
     for (const { id } of ends) this.#leaving.add(id);
     try {
       await record();
