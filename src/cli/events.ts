@@ -2,6 +2,7 @@
  * `fieldpost events`: prints each change as the daemon tells it, and goes on after a restart of the daemon.
  */
 import { EXIT } from '../base/errors.js';
+import { EventParser } from '../base/event-stream.js';
 import { isJsonObject } from '../base/json.js';
 import { MINUTE_MS, SECOND_MS } from '../base/limits.js';
 import { type DaemonState, headline } from '../base/state-lines.js';
@@ -63,17 +64,13 @@ async function follow(input: CommandInput, context: CommandContext): Promise<nev
   }
 }
 
-/** Takes the chunks of an event stream, and gives its events. */
+/** Takes the chunks of an event stream, and gives its events that have an id. */
 function eventReader(tell: (id: string, event: string, data: unknown) => void): (chunk: Buffer) => void {
   const decoder = new TextDecoder();
-  let text = '';
+  const parser = new EventParser();
   return (chunk) => {
-    const blocks = (text + decoder.decode(chunk, { stream: true })).split('\n\n');
-    text = blocks.pop() ?? '';
-    for (const block of blocks) {
-      const [, id = '', event = '', data = ''] = /^id: (\d+)\nevent: (\w+)\ndata: (.*)$/.exec(block) ?? [];
+    for (const { id, event, data } of parser.push(decoder.decode(chunk, { stream: true })))
       if (id !== '') tell(id, event, JSON.parse(data));
-    }
   };
 }
 

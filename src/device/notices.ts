@@ -362,10 +362,15 @@ class ReturnReports {
   /** True if a mail that waits is of an earlier boot, or has waited for so long. */
   #hasWaited(afterMs: number): boolean {
     const { store, clock } = this.#options;
-    for (const list of [store.queued(isMail), store.deferred(isMail)])
-      for (const { accepted } of list)
-        if (accepted.boot !== clock.boot || ageMs(accepted, clock, store.boots) >= afterMs) return true;
+    for (const { accepted } of this.#waiting())
+      if (accepted.boot !== clock.boot || ageMs(accepted, clock, store.boots) >= afterMs) return true;
     return false;
+  }
+
+  *#waiting() {
+    const { store } = this.#options;
+    yield* store.queued(isMail);
+    yield* store.deferred(isMail);
   }
 
   #setAlarm(): void {
@@ -401,10 +406,8 @@ class ReturnReports {
 
   /** How many of these mails still wait. */
   #left({ lastId }: Return): number {
-    const { store } = this.#options;
     let count = 0;
-    for (const list of [store.queued(isMail), store.deferred(isMail)])
-      for (const { id } of list) if (id <= lastId) count++;
+    for (const { id } of this.#waiting()) if (id <= lastId) count++;
     return count;
   }
 

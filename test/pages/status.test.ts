@@ -1,7 +1,6 @@
 import t from 'tap';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
 import { type DaemonState, whyMailWaits } from '../../src/base/state-lines.js';
-import { EventParser } from '../../src/pages/events.js';
 import {
   type ChartRow,
   chartWords,
@@ -115,25 +114,6 @@ t.test('history: the axes and the words', async (t) => {
     chartWords('10m', columns),
     /^In 48 hours: 2 messages accepted, 2 sent, 2 failed; at most 312 waited, at 20 Nov 2026 \d\d:\d\d; the relay was there 50 % of the time\.$/,
   );
-});
-
-t.test('events: whole ones, whatever the pieces are', async (t) => {
-  const stream =
-    'id: 1\nevent: state\ndata: {"a":1}\n\n: still here\n\nid: 2\r\nevent: message\r\ndata: {\r\ndata: }\r\n\r\ndata: x\n\nid: 9\ndata: cut';
-  const events = [
-    { event: 'state', data: '{"a":1}', id: '1' },
-    { event: 'message', data: '{\n}', id: '2' },
-    { event: 'message', data: 'x', id: '' },
-  ];
-  for (const size of [1, 2, 3, 7, 1000]) {
-    const parser = new EventParser();
-    const pieces = stream.match(new RegExp(`[^]{1,${size}}`, 'g')) ?? [];
-    t.same(
-      pieces.flatMap((piece) => parser.push(piece)),
-      events,
-      `${size}`,
-    );
-  }
 });
 
 t.test('what a mail waits for, in words', async (t) => {

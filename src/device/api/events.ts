@@ -18,7 +18,7 @@ const TYPE = 'text/event-stream';
 /** Events that are kept for slow readers and for those that come again, */
 export const RING_EVENTS = 256;
 /** and their characters. */
-export const RING_CHARS = 256 * KIB;
+const RING_CHARS = 256 * KIB;
 /** Octets on their way to one reader. */
 const READER_BYTES = 64 * KIB;
 /** The ring is filled for this long after the last reader has left. */
