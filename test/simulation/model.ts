@@ -47,8 +47,12 @@ export interface Requested {
   standing: Standing;
   readonly atMs: number;
   answeredMs: number | null;
-  /** When it was sent last. */
+  /** When it was sent last, */
   sentMs: number;
+  /** how many times it was sent, */
+  tries: number;
+  /** and how many of these have not ended. */
+  underWay: number;
 }
 
 export interface Arrival {
@@ -99,6 +103,8 @@ export class Model {
       atMs,
       answeredMs: null,
       sentMs: atMs,
+      tries: 0,
+      underWay: 0,
     };
     for (const draft of drafts) {
       const posted: Posted = {
@@ -143,7 +149,7 @@ export class Model {
     request.answeredMs ??= nowMs;
   }
 
-  /** It was answered with an error. */
+  /** It was answered with an error. Certain: none of its tries so far is accepted. */
   refused(request: Requested, isCertain: boolean): void {
     if (request.standing === 'asked' && isCertain) request.standing = 'refused';
   }

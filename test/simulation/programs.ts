@@ -123,7 +123,7 @@ export class Programs {
 
   /** Sends one of the requests with a key again, as it was. */
   async postAgain(): Promise<void> {
-    const { chance, ask, timeline, model } = this.#options;
+    const { chance, timeline, model } = this.#options;
     const young = this.#keyed.filter(({ requested }) => timeline.nowMs - requested.atMs < AGAIN_MS);
     if (young.length === 0) return;
     const { request, requested } = chance.one(young);
@@ -132,8 +132,7 @@ export class Programs {
     const isAlone = timeline.nowMs - requested.sentMs > ALONE_MS;
     requested.sentMs = timeline.nowMs;
     const wasPromised = requested.standing === 'promised';
-    const answer = await ask(request);
-    this.#answered(requested, answer);
+    const answer = await this.#try(requested, request);
     if (answer === null || answer.status === 202 || !isAlone) return;
     const code = codeOf(answer);
     if (wasPromised ? !UNWELL.includes(code) : code === 'conflict')
@@ -261,7 +260,7 @@ export class Programs {
     isKeyed: boolean,
     more: { cutAfterBytes?: number; path?: string } = {},
   ): Promise<void> {
-    const { ask, model, timeline, watch } = this.#options;
+    const { model, timeline, watch } = this.#options;
     const key = isKeyed ? `key-${++this.#keys}` : null;
     const content = digestOf(all.map(({ digest }) => digest).join(), []);
     const requested = model.asked(key, content, all, timeline.nowMs);
@@ -274,13 +273,21 @@ export class Programs {
     if (key !== null) this.#keyed.push({ request, requested });
     watch?.offers.posted(requested.posted);
     const { cutAfterBytes } = more;
-    this.#answered(
-      requested,
-      await ask({ ...request, ...(cutAfterBytes !== undefined && { cutAfterBytes }) }),
-    );
+    await this.#try(requested, { ...request, ...(cutAfterBytes !== undefined && { cutAfterBytes }) });
   }
 
-  #answered(requested: Requested, answer: Answer | null): void {
+  /** Sends the request, for the first time or again, and records the answer. */
+  async #try(requested: Requested, request: Request): Promise<Answer | null> {
+    const isFirst = requested.underWay++ === 0;
+    const number = ++requested.tries;
+    const answer = await this.#options.ask(request);
+    requested.underWay--;
+    this.#answered(requested, answer, isFirst && requested.tries === number);
+    return answer;
+  }
+
+  /** `wasAlone`: no other try of it was under way meanwhile. Else one may be refused and another accepted. */
+  #answered(requested: Requested, answer: Answer | null, wasAlone: boolean): void {
     const { model, timeline } = this.#options;
     if (answer === null) return;
     if (answer.status === 202) {
@@ -292,7 +299,7 @@ export class Programs {
     const code = codeOf(answer);
     if (!ALLOWED.includes(code))
       model.violation(`a post is answered ${answer.status} ${code}: ${answer.body}`);
-    model.refused(requested, !UNCERTAIN.includes(code));
+    model.refused(requested, wasAlone && !UNCERTAIN.includes(code));
   }
 
   #compose(filesMax: number, given?: MessageType): Composed {
