@@ -188,7 +188,7 @@ function cloudTrouble({ link, clock }: DaemonState, time: ShowTime, isAwaited: b
   const { state, reason } = link;
   if (state === 'disabled') return isAwaited ? [['uneasy', 'no cloud is configured (FIELDPOST_CLOUD)']] : [];
   if (state === 'online') return isAwaited && reason ? [['uneasy', reason]] : [];
-  const words = `the cloud link is ${state}${since(link.since, time)}${because(reason)}`;
+  const words = `the cloud link has been ${state}${since(link.since, time)}${because(reason)}`;
   return [[downMood(link, clock, isAwaited), words]];
 }
 

@@ -42,7 +42,11 @@ const CHANGES: readonly Row[] = [
   [{ relay: noRelay }, 'uneasy', 'nothing waits; no relay is configured (FIELDPOST_RELAY)'],
   [{ relay: failing, clock: late }, 'uneasy', 'nothing waits; r:25: does not answer since 14:02'],
   [{ relay: { ...failing, state: 'unknown' } }, 'uneasy', 'nothing waits; r:25: does not answer'],
-  [{ link: offline }, 'uneasy', 'nothing waits; the cloud link is offline since 14:02: no route to host'],
+  [
+    { link: offline },
+    'uneasy',
+    'nothing waits; the cloud link has been offline since 14:02: no route to host',
+  ],
   [{ queue: { ...none, held: true } }, 'uneasy', 'nothing waits, and delivery is on hold'],
   [{ queue: { ...none, failed: 3 } }, 'uneasy', 'nothing waits; 3 failed'],
   [
@@ -117,7 +121,7 @@ const CHANGES: readonly Row[] = [
   [
     { queue: mails, link: offline },
     'uneasy',
-    'the cloud link is offline since 14:02: no route to host; 2 waiting',
+    'the cloud link has been offline since 14:02: no route to host; 2 waiting',
   ],
   // SMS, calls and pushes wait: for the cloud, whatever the relay does.
   [{ queue: calls }, 'good', '2 waiting'],
@@ -125,17 +129,17 @@ const CHANGES: readonly Row[] = [
   [
     { queue: calls, link: offline, clock: soon },
     'uneasy',
-    '2 waiting: the cloud link is offline since 14:02: no route to host',
+    '2 waiting: the cloud link has been offline since 14:02: no route to host',
   ],
   [
     { queue: calls, link: offline, clock: late },
     'bad',
-    '2 waiting: the cloud link is offline since 14:02: no route to host',
+    '2 waiting: the cloud link has been offline since 14:02: no route to host',
   ],
   [
     { queue: calls, link: offline, relay: failing },
     'uneasy',
-    '2 waiting: the cloud link is offline since 14:02: no route to host',
+    '2 waiting: the cloud link has been offline since 14:02: no route to host',
   ],
   [
     { queue: calls, link: { ...online, reason: 'messages wait: 503' } },
@@ -147,12 +151,12 @@ const CHANGES: readonly Row[] = [
   [
     { queue: { ...calls, forCloud: 1 }, relay: failing, link: offline, clock: late },
     'bad',
-    '2 waiting: r:25: does not answer since 14:02; the cloud link is offline since 14:02: no route to host',
+    '2 waiting: r:25: does not answer since 14:02; the cloud link has been offline since 14:02: no route to host',
   ],
   [
     { queue: { ...calls, forCloud: 1 }, relay: noRelay, link: offline, clock: late },
     'bad',
-    '2 waiting: no relay is configured (FIELDPOST_RELAY); the cloud link is offline since 14:02: no route to host',
+    '2 waiting: no relay is configured (FIELDPOST_RELAY); the cloud link has been offline since 14:02: no route to host',
   ],
   // Something is refused: that, and its cause.
   [{ storage: noRoom }, 'bad', 'messages are refused: the storage is full: no room'],

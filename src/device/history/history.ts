@@ -34,6 +34,7 @@ import {
   Table,
   TEN_MS,
   TENS_MAX,
+  TENS_OF_HOUR,
 } from './rows.js';
 
 /** Written in a day, at most. */
@@ -47,7 +48,6 @@ const STEP_MS: Readonly<Record<Step, number>> = { '10m': TEN_MS, '1h': HOUR_MS }
 /** A wait that is so much longer or shorter than predicted is as predicted. */
 const SAME_S = 5;
 const TENS_OF_DAY = DAY_MS / TEN_MS;
-const TENS_OF_HOUR = HOUR_MS / TEN_MS;
 const HOURS_OF_DAY = 24;
 
 /** Whether a peer is there, and since when on the boot's clock; null: that is not known. */

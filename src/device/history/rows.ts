@@ -7,7 +7,7 @@ import { HOUR_MS, MINUTE_MS } from '../../base/limits.js';
 export const TEN_MS = 10 * MINUTE_MS;
 export const TENS_MAX = 288;
 export const HOURS_MAX = 720;
-const TENS_OF_HOUR = HOUR_MS / TEN_MS;
+export const TENS_OF_HOUR = HOUR_MS / TEN_MS;
 
 /** The lengths of a row. */
 export type Step = '10m' | '1h';
