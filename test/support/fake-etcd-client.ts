@@ -7,6 +7,7 @@ import {
   ETCD_TIMEOUT_MS,
   type Etcd,
   EtcdError,
+  EtcdRefusal,
   type KeyValue,
   type Op,
   type TxnResult,
@@ -19,6 +20,13 @@ const PAGE_KEYS_MAX = 4;
 /** An error of the network or of a cluster without a quorum. */
 export const unavailable = (words: string, mayHaveHappened = false) =>
   new EtcdError('unavailable', `etcd: ${words}`, { mayHaveHappened });
+
+/** What a member without a leader says. */
+export const noLeader = (mayHaveHappened = false) =>
+  new EtcdError('unavailable', 'etcd: no leader', {
+    mayHaveHappened,
+    cause: new EtcdRefusal(14, 'no leader'),
+  });
 
 /** A watch hears of each revision in a turn of its own. */
 export class FakeWatch {
@@ -155,9 +163,9 @@ export class FakeClient implements Etcd {
     server.onOp(this.#name, what);
     if (server.isCut(this.#name)) return await this.#silence(isWrite);
     if (!server.quorum) {
-      if (!isWrite || server.random() < 0.5) throw unavailable('no leader');
+      if (!isWrite || server.random() < 0.5) throw noLeader();
       server.late(act);
-      return await this.#silence(true);
+      return await this.#silence(true, noLeader(true));
     }
     const result = act();
     server.onOp(this.#name, `${what}: done`);
@@ -173,7 +181,7 @@ export class FakeClient implements Etcd {
   }
 
   /** No answer comes until the deadline. */
-  #silence(isWrite: boolean): Promise<never> {
+  #silence(isWrite: boolean, said: EtcdError | null = null): Promise<never> {
     return new Promise((_resolve, reject) => {
       const { signal } = this.#closing;
       const giveUp = () => {
@@ -182,7 +190,7 @@ export class FakeClient implements Etcd {
       };
       const timer = this.#server.clock.after(ETCD_TIMEOUT_MS, () => {
         signal.removeEventListener('abort', giveUp);
-        reject(unavailable(`no answer within ${ETCD_TIMEOUT_MS / SECOND_MS} s`, isWrite));
+        reject(said ?? unavailable(`no answer within ${ETCD_TIMEOUT_MS / SECOND_MS} s`, isWrite));
       });
       signal.addEventListener('abort', giveUp);
     });

@@ -19,7 +19,7 @@ import {
   TXN_OPS_MAX,
   type TxnResult,
 } from '../../src/cloud/etcd/etcd.js';
-import { FakeClient, type FakeWatch, unavailable } from './fake-etcd-client.js';
+import { FakeClient, type FakeWatch, noLeader, unavailable } from './fake-etcd-client.js';
 
 const REQUEST_BYTES_MAX = 1.5 * MIB;
 /** A watch over a dead connection ends after this long; until then it is silent. */
@@ -76,8 +76,7 @@ export class FakeEtcd {
     if (has) {
       for (const [id, lease] of this.#leases) lease.timer = this.#expiry(id, lease.ttlS);
       for (const act of this.#late.splice(0)) act();
-    } else
-      for (const watch of this.#watches) if (!this.isCut(watch.client)) watch.end(unavailable('no leader'));
+    } else for (const watch of this.#watches) if (!this.isCut(watch.client)) watch.end(noLeader());
   }
 
   /** Nothing comes from or to this client: its requests end at their deadline, its watches later. */
@@ -161,7 +160,7 @@ export class FakeEtcd {
 
   watch(watch: FakeWatch): void {
     this.#watches.add(watch);
-    if (!this.#quorum && !this.isCut(watch.client)) watch.end(unavailable('no leader'));
+    if (!this.#quorum && !this.isCut(watch.client)) watch.end(noLeader());
     watch.wake();
   }
 

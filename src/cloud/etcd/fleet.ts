@@ -7,15 +7,16 @@ import { MINUTE_MS } from '../../base/limits.js';
 import type { ShortDraft } from '../../mail/message/message.js';
 import type { KeyedContent } from '../../mail/store/store.js';
 import type { FleetOptions, FleetStore } from '../fleet-store.js';
+import { NewsDesk } from '../news.js';
+import { Watch, type Watched } from '../watch.js';
 import { EtcdDocuments } from './documents.js';
 import { type Etcd, EtcdError } from './etcd.js';
-import { Instance } from './instance.js';
+import { assertServing, Instance } from './instance.js';
 import { EtcdKeys } from './keys.js';
-import { TELLER } from './layout.js';
+import { LAYOUT } from './layout.js';
+import { EtcdLedger } from './ledger.js';
 import { EtcdMessages } from './messages.js';
 import { type FleetParts, Mirror, orUnavailable } from './mirror.js';
-import { EtcdNews } from './news.js';
-import { EtcdWatch } from './watch.js';
 
 /** Revisions of etcd are kept for this long: an instance that was away for less need not list everything. */
 export const FLEET_HISTORY_MS = 5 * MINUTE_MS;
@@ -34,9 +35,12 @@ interface EtcdFleetOptions extends FleetOptions {
  */
 export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetStore> {
   const { etcd } = options;
-  const { documents, watch, keys, messages, news, instance, mirror } = partsOf(options);
+  const { documents, watch, keys, messages, desk, ledger, instance, mirror } = partsOf(options);
   try {
+    await orUnavailable(checkLayout(etcd));
     await orUnavailable(mirror.open());
+    // Found dead at the start: its devices may have had nobody to call for long.
+    ledger.begin();
   } catch (error) {
     etcd.close();
     throw error;
@@ -46,18 +50,17 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
     watch,
     keys,
     takeMessage: (...message) => messages.take(...message),
-    mayTell: () => instance.mine(TELLER) !== null,
-    assertServing() {
-      if (!instance.isSteady || watch.isStuck)
-        throw new FieldpostError('unavailable', 'etcd cannot be reached');
-    },
+    mayTell: () => instance.isLeader,
+    assertServing: () => assertServing(instance),
     async start() {
       await instance.start();
       watch.start();
+      desk.start();
     },
     async stop() {
-      await watch.stop();
-      await news.stop();
+      watch.stop();
+      await ledger.stop();
+      await desk.stop();
       await instance.stop();
       mirror.close();
       etcd.close();
@@ -65,53 +68,73 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
   };
 }
 
+/** Rejects with FieldpostError if another version of this program has written the keys. */
+async function checkLayout(etcd: Etcd): Promise<void> {
+  const written = await etcd.txn(
+    [{ key: 'layout', modRevision: 0 }],
+    [{ put: 'layout', value: LAYOUT }],
+    'layout',
+  );
+  const found = written.succeeded ? LAYOUT : written.current?.value;
+  if (found === LAYOUT) return;
+  throw new FieldpostError(
+    'unavailable',
+    `The fleet in etcd has layout ${found}, and this program knows ${LAYOUT}`,
+    {
+      hint: 'run the version of fieldpost-cloud that has written it, or another prefix',
+    },
+  );
+}
+
 /** The parts, which know each other. */
 function partsOf(options: EtcdFleetOptions) {
   const { etcd, clock, log, randomBytes, hostname, delays, people, tell, accept } = options;
   const newId = () => Buffer.from(randomBytes(8)).toString('hex');
-  const isBehind = (revision: number) => mirror.isBehind(revision);
-  const parts: FleetParts = { etcd, clock, log, randomBytes, newId, isBehind };
-  const mine = () => instance.mine(TELLER);
+  const parts: FleetParts = {
+    ...{ etcd, clock, log, randomBytes },
+    isBehind: (revision) => mirror.isBehind(revision),
+    reached: (...wanted) => mirror.reached(...wanted),
+  };
   const documents = new EtcdDocuments(parts, people);
   const keys = new EtcdKeys(parts);
-  const news: EtcdNews = new EtcdNews({
-    ...parts,
-    mine,
-    messages: () => messages.waiting,
-    tell,
-    accept: async ({ draft, keyed }) => void (await accept(draft, keyed)),
-  });
-  const messages = new EtcdMessages(parts, () => news.soon());
-  const watch = new EtcdWatch({ ...parts, delays, pending: news.pending, instance: () => instance });
+  const messages = new EtcdMessages(parts, () => desk.soon());
+  const alsoDo = () =>
+    messages.handOver(
+      async ({ draft, keyed }) => void (await accept(draft, keyed)),
+      () => instance.isLeader,
+    );
+  const desk: NewsDesk = new NewsDesk({ clock, log, newId, tell, alsoDo, ledger: () => ledger });
+  const devices = new Map<string, Watched>();
+  const ledger: EtcdLedger = new EtcdLedger({ ...parts, devices, desk, instance: () => instance });
+  const watch = new Watch({ clock, log, delays, devices, ledger, desk, newId });
   const instance: Instance = new Instance({
     ...parts,
     hostname,
-    isBusy: (role) => role === TELLER && news.isBusy,
-    gained: (role) => (role === TELLER ? news.soon() : watch.gained(role)),
+    gone(id) {
+      ledger.orphaned(id);
+      desk.soon();
+    },
     watchIsStale: () => mirror.restart(),
   });
-  const history = new History(parts, () => mine() !== null);
+  const history = new History(parts, () => instance.isLeader);
   const mirror: Mirror = new Mirror({
-    etcd,
-    clock,
-    log,
+    ...{ etcd, clock, log },
     shelves: {
-      ...instance.shelves,
-      ...watch.shelves,
+      ...ledger.shelves,
+      instance: instance.shelf,
       doc: documents.shelf,
       keys: keys.shelf,
       message: messages.shelf,
-      ...news.pending.shelves,
     },
     stepped(revision) {
       instance.stepped(revision);
       history.at(revision);
     },
   });
-  return { documents, watch, keys, messages, news, instance, mirror };
+  return { documents, watch, keys, messages, desk, ledger, instance, mirror };
 }
 
-/** The revisions of the last minutes. Each heartbeat leaves an old value, and etcd keeps them all until it is told. */
+/** The revisions of the last minutes. Each write leaves an old value, and etcd keeps them all until it is told. */
 class History {
   readonly #parts: FleetParts;
   readonly #isOurs: () => boolean;

@@ -1,81 +1,33 @@
 /**
  * Where the fleet's state is in etcd. All keys begin with FIELDPOST_CLOUD_SERVER_STORE_PREFIX:
  *
+ *   layout                   LAYOUT
+ *   instance/<id>            an instance, under its lease; its value counts its ticks
+ *   at/<device>              where the device is: its home, its state, and its last report
  *   doc/<device>             its destinations document
- *   seen/<bucket>/<device>   its last heartbeat
- *   told/<device>            what people were last told of it; absent: nothing
- *   outbox/<device>/<id>     news of which people are not told yet
- *   whole/<batch>            all news of this closed batch have its id
+ *   keys/<device>            its keys, hashed
+ *   news/<id>                news of which people are not told yet
+ *   cut/<id>                 the news that came before it are a closed batch
  *   message/<device>/<id>    a device's message that no instance has accepted yet
  *   taken/<device>/<id>      the hash of such a message, for a week: a repeated call is recognized
- *   keys/<device>            its keys, hashed
- *   instance/<id>            an instance, under its lease
- *   owner/<role>             the instance that has a role, under the instance's lease
- *   grace                    under a lease: there was an outage, so silence does not count
  *
- * A role is the watch over one bucket of devices, or TELLER: the notifications. Values are JSON, in `seen` and `told` with
- * short names, because each heartbeat is written:
+ * Values are JSON, in `at` with short names:
  *
- *   seen   a: wall time; f: since when it is so; s: said; e: interval in ms; b, u: its boot and uptime; st: its status
- *   told   o: 1 if people were told that it is offline; a: the wall time of its last heartbeat
+ *   h: its home; o: 1 if it is offline; a: wall time of its last heartbeat; l: the same of the last one before it was offline;
+ *   f: since when it is so; s: said; e: interval in ms; b, u: its boot and uptime; d: damping; st: its status
  */
-import { crc32 } from '../../base/crc.js';
 import { isJsonObject, type JsonObject } from '../../base/json.js';
 import { SECOND_MS } from '../../base/limits.js';
-import { type Report, SAID, type Said, statusOf } from '../presence.js';
-import { TXN_OPS_MAX } from './etcd.js';
+import { SAID, type Said, statusOf } from '../presence.js';
+import type { Watched } from '../watch.js';
+
+/** Another one means other keys or values. */
+export const LAYOUT = '2';
 
 /** An instance renews its lease at each tick. */
 export const FLEET_TICK_MS = 2 * SECOND_MS;
-/** An instance whose memory is older than this refuses calls. */
+/** An instance whose memory is older than this decides nothing. */
 export const FLEET_STALE_MS = 10 * SECOND_MS;
-
-/** Keys of one transaction that takes a condition and an operation for each. */
-export const KEYS_MAX = TXN_OPS_MAX / 2;
-
-const BUCKETS = 256;
-
-/** The role of the instance that accepts notifications and messages for delivery. */
-export const TELLER = 'tell';
-
-/** `00` to `ff`: the bucket of a device, which never changes. */
-export function bucketOf(device: string): string {
-  return hexOf(crc32(Buffer.from(device)) % BUCKETS);
-}
-
-const hexOf = (bucket: number) => bucket.toString(16).padStart(2, '0');
-
-export const ROLES: readonly string[] = [
-  ...Array.from({ length: BUCKETS }, (_, bucket) => hexOf(bucket)),
-  TELLER,
-];
-
-/** The key of a role's owner. */
-export function ownerKey(role: string): string {
-  return `owner/${role}`;
-}
-
-/**
- * The instance that should have a role, among those that live: each role ranks the instances in an order of its own, so
- * an instance that comes or goes moves only its own share.
- */
-export function rightfulOwner(role: string, instances: Iterable<string>): string | null {
-  let best: string | null = null;
-  let bestRank = -1;
-  for (const instance of instances) {
-    const rank = mixed(crc32(Buffer.from(`${role} ${instance}`)));
-    if (rank > bestRank || (rank === bestRank && instance < (best as string)))
-      [best, bestRank] = [instance, rank];
-  }
-  return best;
-}
-
-/** A CRC is linear: without this, the ranks of two instances would go with each other (MurmurHash3's finalizer). */
-function mixed(hash: number): number {
-  let h = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
-  return (h ^ (h >>> 16)) >>> 0;
-}
 
 /** The items in chunks of at most `size`. */
 export function* chunksOf<Item>(items: readonly Item[], size: number): Generator<readonly Item[]> {
@@ -92,56 +44,46 @@ export function objectIn(value: string): JsonObject | null {
   }
 }
 
-/** A heartbeat. Wall times are null if the clock was wrong. */
-export interface Seen extends Report {
-  readonly atMs: number | null;
-  /** Since when the device is in the state that it had with this heartbeat. */
+/** What etcd has of a device. Wall times are null if the clock was wrong. */
+export interface At extends Pick<Watched, 'told' | 'home' | 'status'> {
+  readonly heardMs: number | null;
+  /** When it was last heard before people were told that it is offline. */
+  readonly awayMs: number | null;
   readonly sinceMs: number | null;
+  readonly said: Said;
+  readonly everyMs: number;
+  readonly sent: Watched['presence']['sent'];
+  readonly damping: number;
 }
 
-/** A heartbeat as it is written. */
-export function seenText({ atMs, sinceMs, said, everyMs, sent, status }: Seen): string {
+/** The value of `at`. */
+export function atText(at: At): string {
+  const { home, told, heardMs, awayMs, sinceMs, said, everyMs, sent, damping, status } = at;
   return JSON.stringify({
-    a: atMs,
-    f: sinceMs,
-    s: said,
-    e: everyMs,
+    h: home,
+    ...(told === 'offline' && { o: 1, l: awayMs }),
+    ...{ a: heardMs, f: sinceMs, s: said, e: everyMs },
     ...(sent && { b: sent.bootId, u: sent.uptimeMs }),
-    ...(status !== undefined && { st: status }),
+    ...(damping > 1 && { d: damping }),
+    st: status,
   });
 }
 
-/** Null: not a value of seenText. */
-export function parseSeen(text: string): Seen | null {
-  const value = objectIn(text);
-  if (value === null || !SAID.includes(value.s as Said)) return null;
-  const { a, f, s, e, b, u, st } = value;
+/** Throws SyntaxError for a value that is none of atText. */
+export function parseAt(text: string): At {
+  const { h, o, a, l, f, s, e, b, u, d, st } = objectIn(text) ?? {};
+  if (typeof h !== 'string' || !SAID.includes(s as Said)) throw new SyntaxError('no device');
   return {
-    atMs: numberOf(a),
-    sinceMs: numberOf(f),
-    said: s as Said,
-    everyMs: numberOf(e) ?? 0,
+    ...{
+      home: h,
+      told: o === 1 ? 'offline' : 'online',
+      said: s as Said,
+      status: statusOf(isJsonObject(st) ? st : {}),
+    },
+    ...{ heardMs: numberIn(a), awayMs: numberIn(l), sinceMs: numberIn(f) },
+    ...{ everyMs: numberIn(e) ?? 0, damping: numberIn(d) ?? 1 },
     sent: typeof b === 'string' && typeof u === 'number' ? { bootId: b, uptimeMs: u } : null,
-    ...(isJsonObject(st) && { status: statusOf(st) }),
   };
 }
 
-/** What people were last told. */
-export interface LastTold {
-  readonly isOffline: boolean;
-  /** Offline: when the device was last heard; null: not known. */
-  readonly heardMs: number | null;
-}
-
-/** What people were told, as it is written. */
-export function toldText({ isOffline, heardMs }: LastTold): string {
-  return JSON.stringify({ o: Number(isOffline), a: heardMs });
-}
-
-/** A value that cannot be read counts as never told. */
-export function parseTold(text: string): LastTold {
-  const { o, a } = objectIn(text) ?? {};
-  return { isOffline: o === 1, heardMs: numberOf(a) };
-}
-
-const numberOf = (value: unknown) => (typeof value === 'number' ? value : null);
+const numberIn = (value: unknown) => (typeof value === 'number' ? value : null);

@@ -9,8 +9,8 @@ import { DAY_MS, SECOND_MS } from '../../base/limits.js';
 import type { ShortDraft } from '../../mail/message/message.js';
 import type { KeyedContent } from '../../mail/store/store.js';
 import { CLOUD_KEYS_AGE_MS, deviceFull, isShortDraft, OUTBOX_DEVICE_SHARE } from '../outbox.js';
-import { EtcdError } from './etcd.js';
-import { objectIn } from './layout.js';
+import { EtcdError, TXN_OPS_MAX } from './etcd.js';
+import { chunksOf, objectIn } from './layout.js';
 import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 
 /** Messages of devices that no instance has accepted for delivery yet. */
@@ -88,6 +88,36 @@ export class EtcdMessages {
     return succeeded;
   }
 
+  /**
+   * Hands what waits to `accept`, the oldest first, while this instance leads, and deletes what is accepted. Returns why some
+   * are not accepted; null: all are. Rejects with EtcdError.
+   */
+  async handOver(accept: (message: WaitingMessage) => Promise<void>, leads: () => boolean): Promise<unknown> {
+    const { etcd } = this.#parts;
+    const waiting = [...this.waiting].sort(([, a], [, b]) => a.createRevision - b.createRevision);
+    let refusal: unknown = null;
+    /** Those with a share of the outbox that is full: they do not hold back the others. */
+    const behind = new Set<string>();
+    for (const next of chunksOf(waiting, TXN_OPS_MAX)) {
+      if (!leads()) return refusal;
+      const chunk = next.filter(([name]) => !behind.has(deviceOf(name)));
+      const outcomes = await Promise.allSettled(chunk.map(([, message]) => accept(message)));
+      const accepted = chunk.flatMap(([name], n) => (outcomes[n]?.status === 'fulfilled' ? [name] : []));
+      if (accepted.length > 0)
+        await etcd.txn(
+          [],
+          accepted.map((name) => ({ delete: `message/${name}` })),
+        );
+      for (const name of accepted) this.shelf.deleted(name, 0);
+      for (const [n, outcome] of outcomes.entries()) {
+        if (outcome.status !== 'rejected') continue;
+        refusal ??= outcome.reason;
+        behind.add(deviceOf(chunk[n]?.[0] ?? ''));
+      }
+    }
+    return refusal;
+  }
+
   #count(name: string, by: 1 | -1): void {
     const device = deviceOf(name);
     const next = (this.#counts.get(device) ?? 0) + by;
@@ -124,6 +154,6 @@ const isKeyShape = shapeOf({ key: '', hash: '' });
 const isKeyed = (value: unknown): value is KeyedContent => isKeyShape(value);
 
 /** The device in the name of a message. */
-export function deviceOf(name: string): string {
+function deviceOf(name: string): string {
   return name.slice(0, name.lastIndexOf('/'));
 }

@@ -34,13 +34,13 @@ export interface FleetParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly randomBytes: (count: number) => Uint8Array;
-  /** Draws the id of news, or of a batch. */
-  readonly newId: () => string;
   /**
    * True: the watch has not brought this revision, so memory may take what an own transaction has written with it.
    * Otherwise memory is newer already.
    */
   readonly isBehind: (revision: number) => boolean;
+  /** Resolves when memory is at this revision. Rejects with EtcdError after so long. */
+  readonly reached: (revision: number, withinMs: number) => Promise<void>;
 }
 
 /** All keys of the fleet, as they were at one revision. */
@@ -50,6 +50,8 @@ export class Mirror {
   #revision = 0;
   #watch: { close(): void } | null = null;
   #isClosed = false;
+  /** Those that wait for a revision. */
+  readonly #waiting = new Set<() => void>();
 
   constructor(options: MirrorOptions) {
     this.#options = options;
@@ -59,6 +61,24 @@ export class Mirror {
   /** See FleetParts. */
   isBehind(revision: number): boolean {
     return this.#revision < revision;
+  }
+
+  /** See FleetParts. */
+  async reached(revision: number, withinMs: number): Promise<void> {
+    if (!this.isBehind(revision)) return;
+    await new Promise<void>((resolve, reject) => {
+      const look = () => {
+        if (this.isBehind(revision) && !this.#isClosed) return;
+        timer.stop();
+        this.#waiting.delete(look);
+        resolve();
+      };
+      const timer = this.#options.clock.after(withinMs, () => {
+        this.#waiting.delete(look);
+        reject(new EtcdError('unavailable', 'the watch of etcd is behind', { mayHaveHappened: true }));
+      });
+      this.#waiting.add(look);
+    });
   }
 
   /** Lists everything and begins to follow. Rejects with EtcdError. */
@@ -71,6 +91,7 @@ export class Mirror {
     this.#isClosed = true;
     this.#retrying.end();
     this.#watch?.close();
+    for (const look of this.#waiting) look();
   }
 
   /** Opens the watch again. Its connection may be dead without a word. */
@@ -85,8 +106,7 @@ export class Mirror {
     this.#watch = this.#options.etcd.watch('', this.#revision + 1, {
       changes: (changes, revision) => {
         for (const change of changes) this.#apply(change);
-        this.#revision = revision;
-        this.#options.stepped(revision);
+        this.#stepped(revision);
       },
       ended: (why) => this.#ended(why),
     });
@@ -111,7 +131,7 @@ export class Mirror {
 
   /** What memory has and etcd has not is gone. */
   async #list(): Promise<void> {
-    const { etcd, shelves, stepped } = this.#options;
+    const { etcd, shelves } = this.#options;
     const listed = new Set<string>();
     const revision = await etcd.list('', (found) => {
       for (const entry of found) {
@@ -123,8 +143,13 @@ export class Mirror {
       const gone = [...shelf.names()].filter((name) => !listed.has(name === '' ? kind : `${kind}/${name}`));
       for (const name of gone) shelf.deleted(name, revision);
     }
+    this.#stepped(revision);
+  }
+
+  #stepped(revision: number): void {
     this.#revision = revision;
-    stepped(revision);
+    this.#options.stepped(revision);
+    for (const look of this.#waiting) look();
   }
 
   #apply(change: Change): void {

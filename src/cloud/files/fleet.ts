@@ -7,9 +7,11 @@ import type { ShortDraft } from '../../mail/message/message.js';
 import { syncAbove } from '../../mail/store/disk-error.js';
 import type { Accepted, KeyedContent } from '../../mail/store/store.js';
 import type { FleetOptions, FleetStore } from '../fleet-store.js';
+import { NewsDesk } from '../news.js';
+import { Watch, type Watched } from '../watch.js';
 import { Documents } from './documents.js';
 import { FileKeys } from './keys.js';
-import { Watch } from './watch.js';
+import { FileLedger } from './ledger.js';
 
 /** What the files' store needs. */
 export interface FileFleetOptions extends FleetOptions {
@@ -30,7 +32,12 @@ export async function openFileFleet(options: FileFleetOptions): Promise<FleetSto
   const documents = await Documents.open(disk, join(directory, 'documents'), log, people);
   const keys = await FileKeys.open({ disk, directory, randomBytes });
   await keepNames(disk, directory);
-  const watch = await Watch.open(options);
+  const { clock, delays, tell } = options;
+  const newId = () => Buffer.from(randomBytes(8)).toString('hex');
+  const devices = new Map<string, Watched>();
+  const desk: NewsDesk = new NewsDesk({ clock, log, newId, tell, ledger: () => ledger });
+  const ledger: FileLedger = await FileLedger.open({ disk, clock, log, directory, devices, desk });
+  const watch = new Watch({ clock, log, delays, devices, ledger, desk, newId });
   return {
     documents,
     watch,
@@ -38,9 +45,14 @@ export async function openFileFleet(options: FileFleetOptions): Promise<FleetSto
     takeMessage: async (_device, draft, keyed, admit) => !(await accept(draft, keyed, admit)).replayed,
     mayTell: () => true,
     assertServing: () => undefined,
-    start: async () => watch.start(),
+    async start() {
+      watch.start();
+      desk.start();
+    },
     async stop() {
-      await watch.stop();
+      watch.stop();
+      await desk.stop();
+      await ledger.stop();
       await keys.stop();
     },
   };

@@ -1,0 +1,313 @@
+/**
+ * What the watch and the news desk keep in etcd. Records of up to a second are written together; a decision is written at once,
+ * in one transaction with its news. Each write holds only while this instance lives and nobody else has written the record:
+ * then the device has another home, which the watch of etcd tells.
+ */
+import { SECOND_MS } from '../../base/limits.js';
+import { Alarm } from '../../base/retry/alarm.js';
+import { inLanes } from '../../base/turns.js';
+import { type DeviceNews, isHappening } from '../fleet-store.js';
+import { momentAt, wallMsOf } from '../moment.js';
+import type { DeskLedger, NewsDesk } from '../news.js';
+import { afterAbsence, CLOUD_GRACE_MS, firstHeard, isOvertaken } from '../presence.js';
+import { type Decision, type Ledger, PRESENCE_WRITE_MS, type Watched } from '../watch.js';
+import { type Compare, EtcdError, type Op, TXN_OPS_MAX } from './etcd.js';
+import { assertServing, type Instance } from './instance.js';
+import { type At, atText, chunksOf, objectIn, parseAt } from './layout.js';
+import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
+
+/** Records of this time are written together. */
+const FLUSH_MS = SECOND_MS;
+/** Transactions at a time: one after another would wait for the network each time. */
+const LANES = 4;
+/** The records of one transaction: each has a condition, and at most four operations. */
+const RECORDS = TXN_OPS_MAX / 4;
+/** How long a cut or a removal waits until memory has it. */
+const REACH_MS = 10 * SECOND_MS;
+
+interface EtcdLedgerOptions extends FleetParts {
+  readonly devices: Map<string, Watched>;
+  readonly desk: NewsDesk;
+  readonly instance: () => Instance;
+}
+
+/** A record to write. */
+interface Waiting {
+  readonly id: string;
+  readonly decision: Decision | null;
+  /** Told whether it is written. */
+  readonly done: readonly ((isKept: boolean) => void)[];
+}
+
+/** The ledger of one instance of the fleet. */
+export class EtcdLedger implements Ledger, DeskLedger {
+  readonly noteMs = PRESENCE_WRITE_MS;
+  readonly #options: EtcdLedgerOptions;
+  readonly #alarm: Alarm;
+  #waiting = new Map<string, Waiting>();
+  #flushing: Promise<void> | null = null;
+  readonly shelves: Readonly<Record<'at' | 'news' | 'cut', Shelf>>;
+
+  constructor(options: EtcdLedgerOptions) {
+    this.#options = options;
+    this.#alarm = new Alarm(options.clock, () => void this.#flush());
+    const { devices, desk } = options;
+    this.shelves = {
+      at: {
+        names: () => Array.from(devices).flatMap(([id, { revision }]) => (revision > 0 ? id : [])),
+        put: (id, { value, modRevision }) => this.#found(id, parseAt(value), modRevision),
+        deleted: (id, revision) => {
+          const device = devices.get(id);
+          if (device !== undefined && device.revision > 0 && device.revision <= revision) devices.delete(id);
+        },
+      },
+      news: {
+        names: () => desk.ids,
+        put: (id, { value, createRevision }) => desk.add(newsIn(id, value), createRevision),
+        deleted: (id) => desk.remove(id),
+      },
+      cut: {
+        names: () => desk.cuts,
+        put: (batch, { createRevision }) => desk.addCut(batch, createRevision),
+        deleted: (batch) => desk.removeCut(batch),
+      },
+    };
+  }
+
+  get self(): string {
+    return this.#options.instance().id;
+  }
+  get mayDecide(): boolean {
+    return this.#options.instance().mayDecide;
+  }
+  get isServing(): boolean {
+    return this.#options.instance().isServing;
+  }
+  get mayTell(): boolean {
+    return this.#options.instance().isLeader;
+  }
+
+  assertServing(): void {
+    assertServing(this.#options.instance());
+  }
+
+  answersFor(home: string): boolean {
+    const instance = this.#options.instance();
+    return instance.has(home) ? home === instance.id : instance.isLeader;
+  }
+
+  /** Memory has just been listed: the devices of homes that are gone already get time to call again. */
+  begin(): void {
+    const { devices, instance, clock } = this.#options;
+    for (const device of devices.values())
+      if (!instance().has(device.home))
+        device.presence = afterAbsence(device.presence, clock.bootMs(), CLOUD_GRACE_MS);
+  }
+
+  /** An instance has died: the silence of its devices counts from now on. */
+  orphaned(home: string): void {
+    const heardMs = this.#options.clock.bootMs();
+    for (const device of this.#options.devices.values())
+      if (device.home === home) device.presence = { ...device.presence, heardMs };
+  }
+
+  note(id: string): void {
+    const device = this.#options.devices.get(id);
+    if (device !== undefined) device.notedMs = this.#options.clock.bootMs();
+    this.#wait({ id, decision: null, done: [] });
+    if (!this.#alarm.isSet) this.#alarm.in(FLUSH_MS);
+  }
+
+  noted(id: string): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wait({ id, decision: null, done: [() => resolve()] });
+      this.#alarm.in(1);
+    });
+  }
+
+  decide(id: string, decision: Decision): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#wait({ id, decision, done: [resolve] });
+      this.#alarm.in(1);
+    });
+  }
+
+  async forget(id: string, news: readonly string[]): Promise<void> {
+    const { etcd, reached } = this.#options;
+    this.#waiting.delete(id);
+    await this.#flushing;
+    const ops = [{ delete: `at/${id}` }, ...news.map((name) => ({ delete: `news/${name}` }))];
+    await orUnavailable(etcd.txn([], ops).then(({ revision }) => reached(revision, REACH_MS)));
+  }
+
+  async cut(batch: string): Promise<void> {
+    const { etcd, instance, reached } = this.#options;
+    const key = `cut/${batch}`;
+    const conditions = [instance().alive(), { key, modRevision: 0 }];
+    const { revision } = await etcd.txn(conditions, [{ put: key, value: '' }]);
+    // If it was there already, memory is complete then as well.
+    await reached(revision, REACH_MS);
+  }
+
+  async drop(news: readonly string[], cuts: readonly string[]): Promise<void> {
+    const keys = [...news.map((id) => `news/${id}`), ...cuts.map((batch) => `cut/${batch}`)];
+    for (const chunk of chunksOf(keys, TXN_OPS_MAX)) {
+      await this.#options.etcd.txn(
+        [],
+        chunk.map((key): Op => ({ delete: key })),
+      );
+    }
+  }
+
+  /** Writes what waits for the last time. */
+  async stop(): Promise<void> {
+    await this.#flush();
+    this.#alarm.end();
+  }
+
+  /** A later record of the device replaces an earlier one. */
+  #wait(next: Waiting): void {
+    const before = this.#waiting.get(next.id);
+    const decision = next.decision ?? before?.decision ?? null;
+    this.#waiting.set(next.id, { ...next, decision, done: [...(before?.done ?? []), ...next.done] });
+  }
+
+  async #flush(): Promise<void> {
+    await this.#flushing;
+    this.#alarm.off();
+    this.#flushing ??= this.#write().finally(() => {
+      this.#flushing = null;
+      if (this.#waiting.size > 0 && !this.#alarm.isSet) this.#alarm.in(FLUSH_MS);
+    });
+    await this.#flushing;
+  }
+
+  async #write(): Promise<void> {
+    const waiting = [...this.#waiting.values()];
+    this.#waiting = new Map();
+    await inLanes(LANES, chunksOf(waiting, RECORDS), (chunk) => this.#put(chunk));
+  }
+
+  /** Never rejects. What cannot be written now waits, but for decisions: the next tick decides again. */
+  async #put(chunk: readonly Waiting[]): Promise<void> {
+    const { etcd, devices, instance } = this.#options;
+    const known = chunk.flatMap((one) => {
+      const device = devices.get(one.id);
+      if (device === undefined) for (const done of one.done) done(false);
+      return device === undefined ? [] : [{ ...one, device }];
+    });
+    if (known.length === 0) return;
+    try {
+      const alive = instance().alive();
+      const home = instance().id;
+      const compares = known.map(
+        ({ id, device }): Compare => ({ key: `at/${id}`, modRevision: device.revision }),
+      );
+      const ops = known.flatMap(({ id, device, decision }) => this.#opsFor(id, device, home, decision));
+      const { succeeded, revision, current } = await etcd.txn([alive, ...compares], ops, alive.key);
+      if (succeeded) {
+        for (const { device, done } of known) {
+          if (device.revision < revision) Object.assign(device, { revision, home });
+          for (const tell of done) tell(true);
+        }
+      } else if (current === null || known.length === 1) this.#keep(known);
+      else {
+        // One of them has another home: the others must not wait for it.
+        const middle = known.length >> 1;
+        await this.#put(known.slice(0, middle));
+        await this.#put(known.slice(middle));
+      }
+    } catch (error) {
+      if (!(error instanceof EtcdError)) throw error;
+      this.#keep(known);
+    }
+  }
+
+  #opsFor(id: string, device: Watched, home: string, decision: Decision | null): Op[] {
+    const put = { put: `at/${id}`, value: atText(this.#recordOf(device, home, decision)) };
+    if (decision === null) return [put];
+    const { news, dropped } = decision;
+    const added = news === null ? [] : [{ put: `news/${news.id}`, value: newsText(news) }];
+    return [put, ...added, ...dropped.map((name) => ({ delete: `news/${name}` }))];
+  }
+
+  #recordOf(
+    { presence, told, heard, away, since, status }: Watched,
+    home: string,
+    decision: Decision | null,
+  ): At {
+    const wallMs = (moment: Watched['since']) => moment && wallMsOf(moment, this.#options.clock);
+    const { said, everyMs, sent, damping } = presence;
+    const heardMs = wallMs(heard);
+    const times = { heardMs, awayMs: wallMs(away) ?? heardMs, sinceMs: wallMs(since) };
+    return { ...times, home, told: decision?.told ?? told, said, everyMs, sent, damping, status };
+  }
+
+  #keep(failed: readonly Waiting[]): void {
+    for (const one of failed) {
+      for (const done of one.done) done(false);
+      if (!this.#waiting.has(one.id)) this.#waiting.set(one.id, { id: one.id, decision: null, done: [] });
+    }
+  }
+
+  /** etcd has this record of the device: its own, or that of another home. */
+  #found(id: string, at: At, revision: number): void {
+    const { devices, clock, instance } = this.#options;
+    const before = devices.get(id);
+    if (before !== undefined && before.revision >= revision) return;
+    const { id: self } = instance();
+    if (before !== undefined && at.home === self) this.#wrote(before, at, revision);
+    else if (before?.home === self && isOvertaken(before.presence, clock.bootMs(), at.sent)) {
+      // The other home did not know the later heartbeat.
+      Object.assign(before, { revision, home: at.home, told: at.told });
+      this.note(id);
+    } else devices.set(id, watchedFrom(at, revision, clock.bootMs()));
+  }
+
+  /** An own write, of which the answer may be lost. */
+  #wrote(device: Watched, { told, heardMs }: At, revision: number): void {
+    const { id: home } = this.#options.instance();
+    Object.assign(device, { revision, home });
+    if (device.told === told) return;
+    const isLast = heardMs === wallMsOf(device.heard, this.#options.clock);
+    const { presence, heard } = device;
+    if (told === 'online') Object.assign(device, { told, away: null });
+    else
+      Object.assign(device, {
+        told,
+        away: heard,
+        presence: isLast ? { ...presence, state: told } : presence,
+      });
+  }
+}
+
+/** A device as etcd has it. */
+function watchedFrom({ home, told, status, ...at }: At, revision: number, nowMs: number): Watched {
+  const { said, everyMs, sent, damping } = at;
+  return {
+    presence: {
+      ...firstHeard(nowMs),
+      state: told,
+      said,
+      everyMs,
+      sent: sent ?? null,
+      damping,
+      unsteadyMs: damping > 1 ? nowMs : null,
+    },
+    ...{ told, status, home, revision, notedMs: nowMs },
+    heard: momentAt(at.heardMs),
+    away: told === 'offline' ? momentAt(at.awayMs) : null,
+    since: at.sinceMs === null ? null : momentAt(at.sinceMs),
+  };
+}
+
+function newsText({ id: _, ...news }: DeviceNews): string {
+  return JSON.stringify(news);
+}
+
+/** Throws SyntaxError. */
+function newsIn(id: string, text: string): DeviceNews {
+  const { device, ...happening } = objectIn(text) ?? {};
+  if (typeof device !== 'string' || !isHappening(happening)) throw new SyntaxError('no news');
+  return { ...happening, id, device };
+}

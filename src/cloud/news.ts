@@ -1,0 +1,268 @@
+/**
+ * The news desk: the news of devices that people have not been told yet, and their way to people, in batches.
+ *
+ * The first news opens a batch. After DIGEST_WINDOW_MS a cut closes it: the news up to the cut, and after the cut before, are
+ * told together. The ledger keeps the cut, so a batch has the same members after a crash, whoever tells it. What is told is
+ * dropped from the ledger; a crash in between offers it again, and the outbox knows its key.
+ */
+import { wordsOf } from '../base/errors.js';
+import { SECOND_MS } from '../base/limits.js';
+import { Alarm } from '../base/retry/alarm.js';
+import type { Clock } from '../base/system/clock.js';
+import type { Log } from '../base/system/log.js';
+import { type DeviceNews, DIGEST_WINDOW_MS, type NewsBatch, type Telling } from './fleet-store.js';
+
+/** The pause after a refusal. */
+const RETRY_MS = 4 * SECOND_MS;
+
+/** Where the news desk keeps what must outlast the process. Every promise rejects with the store's error. */
+export interface DeskLedger {
+  /** False: another instance tells people. */
+  readonly mayTell: boolean;
+  /** Closes the batch of all news that are kept and not in a closed batch. Resolves when the desk knows the cut. */
+  cut(batch: string): Promise<void>;
+  /** Removes news and cuts. */
+  drop(news: readonly string[], cuts: readonly string[]): Promise<void>;
+}
+
+interface DeskOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly newId: () => string;
+  readonly ledger: () => DeskLedger;
+  /** See Teller.tell. */
+  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
+  /** What else this instance does as the one that tells people. Returns why some of it is not done; null: all is. */
+  readonly alsoDo?: () => Promise<unknown>;
+}
+
+/** News, and their place in the order in which they were kept. */
+export interface PendingNews {
+  readonly news: DeviceNews;
+  readonly order: number;
+}
+
+/** The news that people are not told yet. */
+export class NewsDesk {
+  readonly #options: DeskOptions;
+  readonly #alarm: Alarm;
+  readonly #pending = new Map<string, PendingNews>();
+  /** Each device's news, the oldest first. */
+  readonly #byDevice = new Map<string, PendingNews[]>();
+  /** The order of the last news of each closed batch. */
+  readonly #cuts = new Map<string, number>();
+  /** What is told, and could not be dropped. */
+  readonly #undropped = { news: new Set<string>(), cuts: new Set<string>() };
+  #open: { readonly id: string; readonly closesMs: number } | null = null;
+  #running: Promise<void> | null = null;
+  #isWanted = false;
+  #isEnding = false;
+  /** False before start() and after stop(). */
+  #isOn = false;
+  #reason: string | null = null;
+  /** After a refusal the next try is not before this moment. */
+  #retryMs = 0;
+
+  constructor(options: DeskOptions) {
+    this.#options = options;
+    this.#alarm = new Alarm(options.clock, () => this.soon());
+  }
+
+  /** The number of devices with news. */
+  get untold(): number {
+    return this.#byDevice.size;
+  }
+
+  /** The ids of a device's news, the oldest first. */
+  newsOf(device: string): readonly string[] {
+    return this.#byDevice.get(device)?.map(({ news }) => news.id) ?? [];
+  }
+
+  /** The news of a device with their batches, the oldest first; null: the open one. */
+  batchesOf(device: string): readonly (PendingNews & { readonly batch: string | null })[] {
+    return this.#byDevice.get(device)?.map((one) => ({ ...one, batch: this.#batchOf(one) })) ?? [];
+  }
+
+  get ids(): Iterable<string> {
+    return this.#pending.keys();
+  }
+
+  get cuts(): Iterable<string> {
+    return this.#cuts.keys();
+  }
+
+  /** News that are kept. */
+  add(news: DeviceNews, order: number): void {
+    if (this.#pending.has(news.id)) return;
+    const one = { news, order };
+    this.#pending.set(news.id, one);
+    const others = this.#byDevice.get(news.device);
+    if (others === undefined) this.#byDevice.set(news.device, [one]);
+    else {
+      others.push(one);
+      others.sort((a, b) => a.order - b.order);
+    }
+    this.soon();
+  }
+
+  /** News that are not kept any more. */
+  remove(id: string): void {
+    const one = this.#pending.get(id);
+    if (one === undefined) return;
+    this.#pending.delete(id);
+    const { device } = one.news;
+    const rest = this.#byDevice.get(device)?.filter((other) => other !== one) ?? [];
+    if (rest.length === 0) this.#byDevice.delete(device);
+    else this.#byDevice.set(device, rest);
+  }
+
+  /** A cut that is kept. */
+  addCut(batch: string, order: number): void {
+    this.#cuts.set(batch, order);
+    this.soon();
+  }
+
+  /** A cut that is not kept any more. */
+  removeCut(batch: string): void {
+    this.#cuts.delete(batch);
+  }
+
+  /** Tells what there is to tell, if this instance tells people. */
+  soon(): void {
+    if (!this.#isOn) return;
+    this.#isWanted = true;
+    if (this.#options.clock.bootMs() < this.#retryMs) this.#alarm.at(this.#retryMs);
+    else
+      this.#running ??= this.#run().finally(() => {
+        this.#running = null;
+        if (this.#isWanted) this.#alarm.in(1);
+      });
+  }
+
+  start(): void {
+    this.#isOn = true;
+    this.soon();
+  }
+
+  /** Closes the open batch and tells it: whoever tells next does not know whom of its people this one has told. */
+  async stop(): Promise<void> {
+    this.#alarm.end();
+    await this.#running;
+    this.#isEnding = true;
+    this.#retryMs = 0;
+    this.soon();
+    this.#isOn = false;
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    // What is kept together comes together.
+    await null;
+    this.#isWanted = false;
+    const { ledger, log, clock, alsoDo } = this.#options;
+    let refusal: unknown = null;
+    try {
+      await this.#drop([], []);
+      if (ledger().mayTell) {
+        refusal = (await alsoDo?.()) ?? null;
+        refusal = (await this.#tellAll()) ?? refusal;
+      } else this.#open = null;
+    } catch (error) {
+      refusal = error;
+    }
+    if (refusal === null) {
+      this.#reason = null;
+      return;
+    }
+    const reason = wordsOf(refusal);
+    if (reason !== this.#reason) log.error('notification delayed', { reason });
+    this.#reason = reason;
+    this.#retryMs = clock.bootMs() + RETRY_MS;
+    this.#alarm.at(this.#retryMs);
+  }
+
+  /** Returns why some are not told; null: nothing failed. News of one device are told in order. */
+  async #tellAll(): Promise<Error | null> {
+    const behind = new Set<string>();
+    let refusal: Error | null = null;
+    for (const batch of this.#closed()) refusal = (await this.#tellClosed(batch, behind)) ?? refusal;
+    const used = new Set([...this.#pending.values()].map((one) => this.#batchOf(one)));
+    const unused = [...this.#cuts.keys()].filter((batch) => !used.has(batch));
+    if (unused.length > 0) await this.#drop([], unused);
+    return (await this.#tellOpen(behind)) ?? refusal;
+  }
+
+  /** The closed batches with news, the oldest first. */
+  #closed(): NewsBatch[] {
+    const batches = new Map<string, DeviceNews[]>();
+    for (const one of this.#inOrder()) {
+      const batch = this.#batchOf(one);
+      if (batch === null) continue;
+      const members = batches.get(batch);
+      if (members === undefined) batches.set(batch, [one.news]);
+      else members.push(one.news);
+    }
+    return [...batches].map(([id, news]) => ({ id, news }));
+  }
+
+  /** `behind`: devices with earlier news that are not told; it gets those of this batch. */
+  async #tellClosed(batch: NewsBatch, behind: Set<string>): Promise<Error | null> {
+    const mustWait = batch.news.some(({ device }) => behind.has(device));
+    const refusal = mustWait ? null : await this.#tell(batch, true);
+    for (const { id, device } of batch.news) if (this.#pending.has(id)) behind.add(device);
+    return refusal;
+  }
+
+  async #tellOpen(behind: Set<string>): Promise<Error | null> {
+    const news = this.#inOrder().flatMap((one) => (this.#batchOf(one) === null ? [one.news] : []));
+    if (news.length === 0) {
+      this.#open = null;
+      return null;
+    }
+    const { clock, newId, ledger } = this.#options;
+    const nowMs = clock.bootMs();
+    this.#open ??= { id: newId(), closesMs: nowMs + DIGEST_WINDOW_MS };
+    const { id, closesMs } = this.#open;
+    if (nowMs < closesMs && !this.#isEnding) {
+      this.#alarm.at(closesMs);
+      return await this.#tell({ id, news: news.filter(({ device }) => !behind.has(device)) }, false);
+    }
+    // If an earlier try has made the cut after all, memory knows it by now, and these are the news of another batch.
+    if (!this.#cuts.has(id)) await ledger().cut(id);
+    this.#open = null;
+    this.#isWanted = true;
+    const batch = this.#closed().find((one) => one.id === id);
+    return batch === undefined ? null : await this.#tellClosed(batch, behind);
+  }
+
+  async #tell(batch: NewsBatch, isClosed: boolean): Promise<Error | null> {
+    if (batch.news.length === 0 || !this.#options.ledger().mayTell) return null;
+    const { told, refusal } = await this.#options.tell(batch, isClosed);
+    await this.#drop([...told], []);
+    return refusal;
+  }
+
+  /** What cannot be dropped now is dropped first in the next run, also if another instance tells then. */
+  async #drop(news: readonly string[], cuts: readonly string[]): Promise<void> {
+    const undropped = this.#undropped;
+    for (const id of news) undropped.news.add(id);
+    for (const batch of cuts) undropped.cuts.add(batch);
+    if (undropped.news.size + undropped.cuts.size === 0) return;
+    await this.#options.ledger().drop([...undropped.news], [...undropped.cuts]);
+    for (const id of undropped.news) this.remove(id);
+    for (const batch of undropped.cuts) this.removeCut(batch);
+    undropped.news.clear();
+    undropped.cuts.clear();
+  }
+
+  #inOrder(): PendingNews[] {
+    return [...this.#pending.values()].sort((a, b) => a.order - b.order);
+  }
+
+  /** The batch of news; null: the open one. */
+  #batchOf({ order }: PendingNews): string | null {
+    let [batch, cutAt] = [null as string | null, Number.POSITIVE_INFINITY];
+    for (const [name, at] of this.#cuts) if (at >= order && at < cutAt) [batch, cutAt] = [name, at];
+    return batch;
+  }
+}
