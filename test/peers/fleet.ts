@@ -25,7 +25,6 @@ const NAMES = ['a', 'b', 'c'];
 const FIRST_INSTANCE = 32;
 const START_MS = 120_000;
 const PORT = 43780;
-const GRACE = 'fieldpost/grace';
 
 /** The clock of the tests, also that of the load generator. */
 export const clock = systemClock();
@@ -117,12 +116,7 @@ export async function startFleet(
       FIELDPOST_CLOUD_SERVER_WEBHOOK: `https://${bridge.address}:${port}/${name}`,
     }),
   );
-  const [first, ...others] = instances as [Instance, ...Instance[]];
-  await first.start();
-  // The first instance of a fleet begins with a grace. The others see that the fleet is served.
-  while ((await graceOf(cluster)) === '') await pause(200);
-  await cluster.etcdctl('del', GRACE);
-  await Promise.all(others.map((instance) => instance.start()));
+  await Promise.all(instances.map((instance) => instance.start()));
   return { cluster, instances, sink, urls: instances.map(({ url }) => url) };
 }
 
@@ -238,9 +232,6 @@ async function openSink(t: Test, host: string, issuer: Authority): Promise<{ sin
   };
   return { sink, port: (server.address() as AddressInfo).port };
 }
-
-/** What etcd has while silence does not count; '': it counts. */
-export const graceOf = ({ etcdctl }: Cluster): Promise<string> => etcdctl('get', GRACE, '--keys-only');
 
 /** A call with the operator's key. Gives null instead of an answer if there is none within `timeoutMs`. */
 export async function callAs(
