@@ -52,6 +52,11 @@ export async function startEtcd(base) {
     pids: children.map(({ pid }) => pid),
     /** The bytes of the database that are in use, of one member. */
     usedBytes: async () => Number((await statusOf(endpoints[0])).dbSizeInUse ?? 0),
+    /** The keys that were written since the start. */
+    puts: async () => {
+      const metrics = await (await fetch(`${endpoints[0]}/metrics`)).text();
+      return Number(/^etcd_mvcc_put_total (\S+)/m.exec(metrics)?.[1] ?? 0);
+    },
     async end() {
       const exits = children.map((child) => child.exitCode ?? once(child, 'exit'));
       for (const child of children) child.kill('SIGKILL');

@@ -67,6 +67,7 @@ function rowsOf(found, why) {
   /** @type {typeof figures} */
   const own = [
     ['etcd: bytes a device', 'B', 'etcdBytes'],
+    [`etcd: keys written at ${USUAL_RATE} heartbeats/s`, '/s', 'putRate'],
     ['etcd: CPU a heartbeat, three members', 'µs', 'etcdCpuUs'],
     ['etcd: resident, three members', 'MiB', 'etcdMiB'],
   ];
@@ -105,8 +106,10 @@ async function measure({ directory, base, instances, withEtcd }) {
     const pids = servers.map(({ pid }) => pid);
     const cpuOf = async () => ({ own: await sum(pids, cpuMs), etcd: await sum(etcd?.pids ?? [], cpuMs) });
     const before = await cpuOf();
+    const putsBefore = (await etcd?.puts()) ?? 0;
     const usual = await load(USUAL_RATE, 0, USUAL_MS);
     const after = await cpuOf();
+    const puts = ((await etcd?.puts()) ?? 0) - putsBefore;
     if (!isGood(usual)) throw new Error(`the usual rate is too much: ${JSON.stringify(usual)}`);
     const memory = {
       residentMiB: await sum(pids, residentMiB),
@@ -119,6 +122,7 @@ async function measure({ directory, base, instances, withEtcd }) {
       ...memory,
       rate: await highestRate((rate) => load(rate, scaled(1000), scaled(3000))),
       cpuUs: perBeatUs('own'),
+      putRate: (puts * USUAL_RATE) / usual.due,
       etcdCpuUs: perBeatUs('etcd'),
       etcdBytes: (usedBytes - emptyBytes) / DEVICES,
     };

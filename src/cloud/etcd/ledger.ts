@@ -112,8 +112,13 @@ export class EtcdLedger implements Ledger, DeskLedger {
   }
 
   note(id: string): void {
-    const device = this.#options.devices.get(id);
-    if (device !== undefined) device.notedMs = this.#options.clock.bootMs();
+    const { devices, clock, instance, randomBytes } = this.#options;
+    const device = devices.get(id);
+    if (device !== undefined) {
+      // A whole fleet may come at once: its later records are spread.
+      const [phase = 0] = device.home === instance().id ? [] : randomBytes(1);
+      device.notedMs = clock.bootMs() - (phase / 256) * this.noteMs;
+    }
     this.#wait({ id, decision: null, done: [] });
     if (!this.#alarm.isSet) this.#alarm.in(FLUSH_MS);
   }
