@@ -17,7 +17,8 @@ export function openLow<T>(adapter: Adapter<T>, empty: T): Low<T> {
   return new Low(adapter, empty);
 }
 
-interface DurableFileOptions<T> {
+/** What it needs to know of its file. */
+export interface DurableFileOptions<T> {
   readonly disk: Disk;
   readonly path: string;
   /** The data in the file's JSON value; null if it has another shape. */
@@ -39,9 +40,7 @@ export class DurableFile<T> implements Adapter<T> {
     const { disk, path, parse, onDamage } = this.#options;
     const bytes = await disk.readWhole(path);
     if (bytes === null) return null;
-    const json = bytes.subarray(9, -1);
-    const isWhole = bytes.toString('latin1', 0, 9) === `${hex8(crc32(json))} `;
-    const found = isWhole ? parse(jsonIn(json)) : null;
+    const found = dataIn(bytes, parse);
     if (found !== null) return found;
     const copy = `${path}.damaged`;
     onDamage({ path, copy });
@@ -51,10 +50,20 @@ export class DurableFile<T> implements Adapter<T> {
 
   /** Replaces the file with the data of this moment; see `replace`. */
   async write(data: T): Promise<void> {
-    const json = Buffer.from(JSON.stringify(data));
-    const line = Buffer.concat([Buffer.from(`${hex8(crc32(json))} `), json, Buffer.from('\n')]);
-    await replace(this.#options.disk, this.#options.path, line);
+    await replace(this.#options.disk, this.#options.path, lineOf(data));
   }
+}
+
+/** The line of a durable file. */
+export function lineOf(data: unknown): Buffer {
+  const json = Buffer.from(JSON.stringify(data));
+  return Buffer.concat([Buffer.from(`${hex8(crc32(json))} `), json, Buffer.from('\n')]);
+}
+
+/** The data in such a line. Null: the bytes are damaged, or have another shape. */
+export function dataIn<T>(bytes: Buffer, parse: (value: unknown) => T | null): T | null {
+  const json = bytes.subarray(9, -1);
+  return bytes.toString('latin1', 0, 9) === `${hex8(crc32(json))} ` ? parse(jsonIn(json)) : null;
 }
 
 /** Pieces of a file, each made on demand; at last, perhaps, bytes that replace some at their beginning. */

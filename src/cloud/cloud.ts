@@ -3,7 +3,7 @@
  * starts it in order and stops it in reverse. Its files are in `cloud/` below the state directory:
  *
  *   documents/<device id>.json   the destinations documents
- *   keys.json                    the digests of the keys that the operator made by a call
+ *   keys.json, keys.json.1       the digests of the keys that the operator made by a call, twice
  *   presence.json                the presence of the devices, and the news that people have not been told yet
  *   outages/                     the log of outages, and of who was told
  *   relay-token.json             the refresh token that followed the one of the settings

@@ -17,7 +17,12 @@ function newDisk(): FaultyDisk {
   return new FaultyDisk({ directories: [DIRECTORY] });
 }
 
-const open = (disk: FaultyDisk) => FileKeys.open({ disk, directory: DIRECTORY, randomBytes });
+/** `told` gets the errors that are logged. */
+const open = (disk: FaultyDisk, told: unknown[] = []) =>
+  FileKeys.open({
+    ...{ disk, directory: DIRECTORY, randomBytes },
+    log: { error: (event, fields) => told.push([event, fields]) },
+  });
 const opens = (keys: FileKeys, key: string, id = ID) => keys.opens(id, digest(key));
 
 /** Rejects with the power cut, too. */
@@ -163,20 +168,68 @@ t.test(
   },
 );
 
+const COPY = `${PATH}.1`;
+
+t.test('a damaged file costs no key: it is told once, and its copy is used', async (t) => {
+  for (const path of [PATH, COPY]) {
+    const disk = newDisk();
+    const keys = await open(disk);
+    const [first, second, gone] = [await keys.make(ID), await keys.make('pump-4'), await keys.make('pump-5')];
+    await keys.remove('pump-5');
+    const good = String(await disk.readWhole(path));
+    t.equal(String(await disk.readWhole(path === PATH ? COPY : PATH)), good);
+    for (let at = 0; at < good.length; at += 7) {
+      await replace(disk, path, Buffer.from(`${good.slice(0, at)}?${good.slice(at + 1)}`));
+      const told: unknown[] = [];
+      for (const start of ['first', 'second']) {
+        const again = await open(disk, told);
+        t.ok(opens(again, first) && opens(again, second, 'pump-4'), `${path} at ${at}, ${start} start`);
+        t.notOk(again.has('pump-5') || opens(again, gone, 'pump-5'), 'a removed key stays removed');
+      }
+      const used = path === PATH ? COPY : PATH;
+      t.strictSame(told, [['cloud file damaged', { path, copy: `${path}.damaged`, used }]]);
+    }
+  }
+});
+
 t.test(
-  'a damaged file ends each start, and stays: as an empty one it would refuse all devices',
+  'without a whole file no start succeeds, and both stay: without keys it would refuse all devices',
   async (t) => {
     const disk = newDisk();
     const key = await (await open(disk)).make(ID);
     const good = await disk.readWhole(PATH);
-    const bad = { code: 'storage-damaged', message: /\/var\/lib\/keys\.json .*damaged/, hint: /key/ };
+    const message = /\/var\/lib\/keys\.json .*damaged.* copy/;
+    const bad = { code: 'storage-damaged', message, hint: /backup.*keys\.json and .*keys\.json\.1/ };
+    const files = () => disk.list(DIRECTORY);
     for (const value of [{ [ID]: null }, { [ID]: { key: 7 } }]) {
-      await durable(disk, PATH).write(value);
+      for (const path of [PATH, COPY]) await durable(disk, path).write(value);
       await t.rejects(open(disk), bad, 'a good checksum and no keys');
     }
-    await replace(disk, PATH, Buffer.from(`xxxxxxxx${String(good).slice(8)}`));
+    for (const path of [PATH, COPY])
+      await replace(disk, path, Buffer.from(`xxxxxxxx${String(good).slice(8)}`));
     for (const start of ['first', 'second']) await t.rejects(open(disk), bad, start);
+    t.strictSame(await files(), ['keys.json', 'keys.json.1']);
+    for (const [one, other] of [
+      [PATH, COPY],
+      [COPY, PATH],
+    ] as const) {
+      const alone = disk.afterPowerCut('nothing');
+      await alone.remove(other);
+      await t.rejects(open(alone), bad, `${one} alone`);
+    }
     await replace(disk, PATH, good ?? Buffer.alloc(0));
-    t.ok(opens(await open(disk), key), 'a copy of it was put back');
+    t.ok(opens(await open(disk), key), 'a backup of it was put back');
+    t.same(await disk.readWhole(COPY), good);
   },
 );
+
+t.test('a full disk does not keep the cloud from starting with the copy', async (t) => {
+  const disk = newDisk();
+  const key = await (await open(disk)).make(ID);
+  await replace(disk, PATH, Buffer.from('?'));
+  disk.onOperation = (_n, { kind }) => (kind === 'write' ? 'error:ENOSPC' : 'ok');
+  for (const start of ['first', 'second']) t.ok(opens(await open(disk), key), start);
+  disk.onOperation = () => 'ok';
+  const keys = await open(disk.afterPowerCut('nothing'));
+  t.ok(opens(keys, key));
+});

@@ -30,7 +30,7 @@ export interface FileFleetOptions extends FleetOptions {
 export async function openFileFleet(options: FileFleetOptions): Promise<FleetStore> {
   const { disk, directory, log, randomBytes, people, accept } = options;
   const documents = await Documents.open(disk, join(directory, 'documents'), log, people);
-  const keys = await FileKeys.open({ disk, directory, randomBytes });
+  const keys = await FileKeys.open({ disk, directory, log, randomBytes });
   await keepNames(disk, directory);
   const { clock, delays, tell } = options;
   const newId = () => Buffer.from(randomBytes(8)).toString('hex');

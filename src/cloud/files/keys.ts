@@ -1,12 +1,14 @@
 /**
- * The keys of devices that the operator makes by a call. `keys.json` is a durable file of `{device id: WrittenKeys}`: it has
- * digests of keys, never a key.
+ * The keys of devices that the operator makes by a call. `keys.json` and its copy, `keys.json.1`, are durable files of
+ * `{device id: WrittenKeys}`: they have digests of keys, never a key.
  */
 import { join } from 'node:path';
-import { DurableFile, type Low, openLow } from '../../base/durable-file.js';
+import { CopiedFile } from '../../base/copied-file.js';
+import { type Low, openLow } from '../../base/durable-file.js';
 import { FieldpostError } from '../../base/errors.js';
 import { mapOf } from '../../base/json.js';
 import type { Disk } from '../../base/system/disk.js';
+import type { Log, LogFields } from '../../base/system/log.js';
 import { Turns } from '../../base/turns.js';
 import type { DeviceKeys } from '../fleet-store.js';
 import {
@@ -26,6 +28,7 @@ type Change = readonly [id: string, apply: (held: KeyPair | null) => KeyPair | n
 interface FileKeysOptions {
   readonly disk: Disk;
   readonly directory: string;
+  readonly log: Pick<Log, 'error'>;
   readonly randomBytes: (count: number) => Uint8Array;
 }
 
@@ -39,8 +42,8 @@ export class FileKeys extends HeldKeys<KeyPair> implements DeviceKeys {
   #next: Promise<void> | null = null;
 
   /**
-   * Reads the keys in `directory`, which must exist. Rejects with storage-damaged, and leaves the file as it is: as an empty
-   * one it would refuse every device, and people would hear that all of them are offline.
+   * Reads the keys in `directory`, which must exist. Rejects with storage-damaged if neither file is whole, and leaves both
+   * as they are: without keys it would refuse every device, and people would hear that all of them are offline.
    */
   static async open(options: FileKeysOptions): Promise<FileKeys> {
     const keys = new FileKeys(options);
@@ -50,11 +53,12 @@ export class FileKeys extends HeldKeys<KeyPair> implements DeviceKeys {
     return keys;
   }
 
-  private constructor({ disk, directory, randomBytes }: FileKeysOptions) {
+  private constructor({ disk, directory, log, randomBytes }: FileKeysOptions) {
     super();
     this.#randomBytes = randomBytes;
     const path = join(directory, 'keys.json');
-    this.#file = openLow(new DurableFile({ disk, path, parse: writtenIn, onDamage: refuse }), {});
+    const onDamage = (paths: LogFields) => log.error('cloud file damaged', paths);
+    this.#file = openLow(new CopiedFile({ disk, path, parse: writtenIn, onDamage, lost }), {});
   }
 
   /** Resolves when no write is under way. */
@@ -100,10 +104,12 @@ export class FileKeys extends HeldKeys<KeyPair> implements DeviceKeys {
   }
 }
 
-function refuse({ path }: { path: string }): never {
-  throw new FieldpostError('storage-damaged', `The file ${path} with the keys of devices is damaged`, {
-    hint: 'put a copy of it back; or remove it, and make a new key for each device: POST /devices/ID/key',
-  });
+function lost(path: string): FieldpostError {
+  return new FieldpostError(
+    'storage-damaged',
+    `The file ${path} with the keys of devices is damaged, and so is its copy, or there is none`,
+    { hint: `put a backup of it back; or remove ${path} and ${path}.1, and make a new key for each device` },
+  );
 }
 
 function applyAll(changes: readonly Change[], held: Map<string, KeyPair>): void {
