@@ -11,6 +11,7 @@ import { isoOf } from '../base/text.js';
 import { queueMetrics, storageMetrics } from '../mail/metrics.js';
 import type { CloudParts } from './calls.js';
 import { CLOUD_DEVICES_MAX, DEVICE_STATES, type Device, type DeviceQuery, ORDERS } from './devices.js';
+import type { FleetStore } from './fleet-store.js';
 import { isDeviceId } from './keys.js';
 import type { DeviceStatus } from './presence.js';
 
@@ -129,6 +130,7 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
       'Calls of new devices refused since the start because there are too many devices.',
       devices.refused,
     ),
+    ...fleetMetrics(fleet),
     gauge('untold_devices', 'Devices with news that people have not been told yet.', fleet.watch.untold),
     counter(
       'accepted_total',
@@ -143,6 +145,20 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
     ),
     ...queueMetrics(CLOUD, store),
     ...storageMetrics(CLOUD, store, config.minFreeBytes),
+  ];
+}
+
+/** What this instance is to the others. */
+export function fleetMetrics(fleet: Pick<FleetStore, 'mayTell' | 'assertServing'>): string[] {
+  let isServing = true;
+  try {
+    fleet.assertServing();
+  } catch {
+    isServing = false;
+  }
+  return [
+    CLOUD.gauge('leader', '1 on the instance that tells people.', Number(fleet.mayTell())),
+    CLOUD.gauge('store_available', '0 while etcd cannot be reached; always 1 over files.', Number(isServing)),
   ];
 }
 

@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import { text as textOf } from 'node:stream/consumers';
 import t from 'tap';
 import { SECOND_MS } from '../../src/base/limits.js';
+import { fleetMetrics } from '../../src/cloud/operator.js';
 import { FakeClock } from '../support/clock.js';
 import { described } from '../support/described.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
@@ -254,6 +255,8 @@ t.test('the metrics count devices, heartbeats, refusals, documents and messages 
     heartbeats_total: 2,
     'refused_total{code="unauthorized"}': 1,
     devices_refused_total: 0,
+    leader: 1,
+    store_available: 1,
     untold_devices: 0,
     'accepted_total{kind="notification"}': 0,
     'storage_state{state="ok"}': 1,
@@ -277,6 +280,24 @@ t.test('the metrics count devices, heartbeats, refusals, documents and messages 
     'accepted_total{kind="message"}': 1,
     'outcomes_total{outcome="sent"}': 2,
   });
+});
+
+t.test('the metrics of an instance say whether it tells people, and whether its store answers', async (t) => {
+  const valuesOf = (mayTell: boolean, assertServing: () => void) =>
+    [
+      ...fleetMetrics({ mayTell: () => mayTell, assertServing })
+        .join('')
+        .matchAll(/^(\w+ \d)$/gm),
+    ].map(([line]) => line);
+  const [leader, available] = ['fieldpost_cloud_leader', 'fieldpost_cloud_store_available'];
+  t.same(
+    valuesOf(true, () => undefined),
+    [`${leader} 1`, `${available} 1`],
+  );
+  const isAway = () => {
+    throw new Error('etcd cannot be reached');
+  };
+  t.same(valuesOf(false, isAway), [`${leader} 0`, `${available} 0`]);
 });
 
 t.test('the description is for anyone, and sets the contract apart', async (t) => {

@@ -42,13 +42,17 @@ t.test('so have those of the reference cloud', { skip }, async (t) => {
   t.strictSame(await promtool(['check', 'metrics'], text), { status: 0, output: '' });
 });
 
-t.test('the alert rules are valid, and fire and are silent as their tests say', { skip }, async (t) => {
-  const directory = t.testdir();
-  cpSync(MONITORING, directory, { recursive: true });
-  const [rules, tests] = [`${directory}/fieldpost.rules.yml`, `${directory}/fieldpost.rules.test.yml`];
-  t.match(await promtool(['check', 'rules', rules]), { status: 0 });
-  t.match(await promtool(['test', 'rules', tests]), { status: 0 });
-  const text = readFileSync(rules, 'utf8');
-  writeFileSync(rules, text.replace('up{job="fieldpost"} == 0', 'up{job="fieldpost"} == 1'));
-  t.match(await promtool(['test', 'rules', tests]), { status: 1, output: /FieldpostDown/ });
-});
+for (const name of ['fieldpost', 'fieldpost-cloud'])
+  t.test(`the alert rules of ${name} are valid, and fire and are silent as tested`, { skip }, async (t) => {
+    const directory = t.testdir();
+    cpSync(MONITORING, directory, { recursive: true });
+    const [rules, tests] = [`${directory}/${name}.rules.yml`, `${directory}/${name}.rules.test.yml`];
+    t.match(await promtool(['check', 'rules', rules]), { status: 0 });
+    t.match(await promtool(['test', 'rules', tests]), { status: 0 });
+    const text = readFileSync(rules, 'utf8');
+    writeFileSync(rules, text.replace(`expr: up{job="${name}"} == 0`, `expr: up{job="${name}"} == 1`));
+    t.match(await promtool(['test', 'rules', tests]), {
+      status: 1,
+      output: /FieldpostDown|FieldpostCloudInst/,
+    });
+  });

@@ -83,11 +83,13 @@ test('the Debian package holds the program and nothing else', options, async (t)
     `dpkg-deb -x ${deb} ${root}; dpkg-deb -e ${deb} ${root}/DEBIAN; cd ${root}; md5sum --quiet -c DEBIAN/md5sums`,
   );
   t.same(files(`${root}/usr/lib/fieldpost`), ['./build/dist/main.cjs', './package.json', './reload']);
-  for (const name of files(`${REPOSITORY}/build/monitoring`))
-    t.equal(
-      sha256(`${root}/usr/share/doc/fieldpost/examples/${name}`),
-      sha256(`${REPOSITORY}/build/monitoring/${name}`),
-    );
+  sh(`dpkg-deb -x ${outFile(/^fieldpost-cloud_.*\.deb$/)} ${root}/cloud`);
+  for (const name of files(`${REPOSITORY}/build/monitoring`)) {
+    const doc = name.startsWith('./fieldpost-cloud')
+      ? 'cloud/usr/share/doc/fieldpost-cloud'
+      : 'usr/share/doc/fieldpost';
+    t.equal(sha256(`${root}/${doc}/examples/${name}`), sha256(`${REPOSITORY}/build/monitoring/${name}`));
+  }
   const copyright = readFileSync(`${root}/usr/share/doc/fieldpost/copyright`, 'utf8').replace(/^ \.?/gm, '');
   t.ok(copyright.endsWith(readFileSync(`${REPOSITORY}/build/dist/LICENSE`, 'utf8').replaceAll('\r', '')));
   const bytes = Number(sh(`du -s --apparent-size -B1 ${root}/usr/lib/fieldpost`).split('\t')[0]);
