@@ -252,6 +252,15 @@ export function checkCloud(check: Check<typeof CLOUD_ROWS, CloudConfig>): void {
   check.warn(...clearTextAdvice(check.keyOf('cloudServerListen'), cloudServerListen));
 }
 
+/** The settings that only a device has, which may stand in the same file. A test holds them against those of the device. */
+export const DEVICE_KEYS: readonly string[] =
+  `LISTEN ALLOWED_HOSTS API_TOKEN API_TOKEN_FILE SEND_TOKEN SEND_TOKEN_FILE SMTP_LISTEN SMTP_CERT_FILE SMTP_KEY_FILE
+  CLOUD CLOUD_KEY CLOUD_KEY_FILE CLOUD_CA_FILE CLOUD_CERT_FILE CLOUD_CERT_KEY_FILE CLOUD_PROXY CLOUD_PROXY_FILE
+  DEVICE_ID HEARTBEAT FROM_ALLOWED FROM_HEADER LOCAL_MAIL URGENT_HEADERS FAILURES_TO RETURN_REPORT LATE_NOTE
+  MAX_BATCH MAX_ATTACHMENTS MAX_MESSAGE MAX_SHARE`
+    .split(/\s+/)
+    .map((name) => `FIELDPOST_${name}`);
+
 /** The settings of the reference cloud. */
 export const CLOUD_SETTINGS = new Settings<CloudConfig>({
   rows: CLOUD_ROWS,
@@ -270,6 +279,7 @@ export const CLOUD_SETTINGS = new Settings<CloudConfig>({
   effective: effectiveMail,
   others: {
     program: 'fieldpost',
-    keys: /^FIELDPOST_(?:LISTEN|ALLOWED_HOSTS|(?:API|SEND)_TOKEN|SMTP_(?:LISTEN|CERT|KEY)|CLOUD(?:_(?:KEY|CA|CERT|CERT_KEY|PROXY))?|DEVICE_ID|HEARTBEAT|FROM_ALLOWED|FROM_HEADER|LOCAL_MAIL|URGENT_HEADERS|FAILURES_TO|RETURN_REPORT|LATE_NOTE|MAX_(?:BATCH|ATTACHMENTS|MESSAGE|SHARE))(?:_FILE)?$/,
+    keys: new RegExp(`^(?:${DEVICE_KEYS.join('|')})$`),
+    list: DEVICE_KEYS,
   },
 });

@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { Settings } from '../../src/base/config/settings.js';
 import type { Environment } from '../../src/base/config/types.js';
-import { CLOUD_SETTINGS } from '../../src/cloud/settings.js';
+import { CLOUD_SETTINGS, DEVICE_KEYS as KNOWN_TO_CLOUD } from '../../src/cloud/settings.js';
 import { DEV_SETTINGS } from '../../src/dev/settings.js';
 import { DEVICE_SETTINGS } from '../../src/device/settings.js';
 
@@ -65,3 +65,18 @@ t.test('a mistyped key is a problem, and an own setting is never that of another
   for (const key of ['FIELDPOST_CLOUD_SERVER_LISTNE', 'FIELDPOST_MAX_QUEU', 'FIELDPOST_SMTP_TIMEOT'])
     t.strictSame(found(CLOUD_SETTINGS, { [key]: 'x' }), [key]);
 });
+
+t.test(
+  'the cloud knows exactly the settings of a device, and guesses which one a mistyped key means',
+  async (t) => {
+    const theirs = DEVICE_KEYS.filter((key) => !CLOUD_KEYS.includes(key));
+    t.strictSame([...KNOWN_TO_CLOUD].sort(), theirs.sort());
+    for (const [mistyped, meant] of [
+      ['FIELDPOST_HEARTBAET', 'FIELDPOST_HEARTBEAT'],
+      ['FIELDPOST_CLOUD_SERVER_LISTNE', 'FIELDPOST_CLOUD_SERVER_LISTEN'],
+    ] as const) {
+      const parsed = CLOUD_SETTINGS.parse({ [mistyped]: 'x' }, () => '', { hostname: 'cloud' });
+      t.match(parsed, { problems: [{ key: mistyped, detail: `no such setting; did you mean ${meant}?` }] });
+    }
+  },
+);

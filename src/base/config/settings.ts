@@ -27,8 +27,12 @@ export interface Plan<R, C> {
   check(check: Check<R, C>): void;
   /** Effective values, as a user writes them, in place of those that the rows show. */
   effective(config: C, hostname: string): { readonly [M in keyof R]?: string };
-  /** The settings of another program, which may stand in the same file. */
-  readonly others: { readonly program: string; readonly keys: RegExp } | null;
+  /** The settings of another program, which may stand in the same file; `list`: those that a mistyped key may mean. */
+  readonly others: {
+    readonly program: string;
+    readonly keys: RegExp;
+    readonly list?: readonly string[];
+  } | null;
 }
 
 /** What changes with a new configuration. */
@@ -77,7 +81,8 @@ export class Settings<C> {
         warnings.push(`${key} is not known to this version: a newer one has run with it`);
       else {
         // The value is never shown: it may be a secret under a mistyped name.
-        const detail = `there is no such setting${guessOf(key, this.secretByKey.keys())}`;
+        const all = [...this.secretByKey.keys(), ...(this.#plan.others?.list ?? [])];
+        const detail = `there is no such setting${guessOf(key, all)}`;
         problems.push({ key, value: null, detail });
       }
     }
