@@ -184,7 +184,7 @@ export class Devices {
    */
   async remove(id: string): Promise<void> {
     const { watch, documents, keys, log } = this.#options;
-    if (!this.#has(id)) throw noSuchDevice();
+    if (!this.#has(id)) throw this.#isInFile(id) ? noSuchDevice(ONLY_LINE) : noSuchDevice();
     // First the keys: a call of the device would make it known again.
     await keys.remove(id);
     await documents.remove(id);
@@ -195,8 +195,7 @@ export class Devices {
 
   /** One device. Throws not-found. */
   get(id: string): Device {
-    const isInFile = id !== OPERATOR && this.#options.keysFile()?.has(id) === true;
-    if (!isInFile && !this.#has(id)) throw noSuchDevice();
+    if (!this.#isInFile(id) && !this.#has(id)) throw noSuchDevice();
     return this.#device(id, this.#options.watch.sighting(id));
   }
 
@@ -236,12 +235,19 @@ export class Devices {
     return { ...UNHEARD, ...sighting, id, name, destinations };
   }
 
+  #isInFile(id: string): boolean {
+    return id !== OPERATOR && this.#options.keysFile()?.has(id) === true;
+  }
+
   #has(id: string): boolean {
     const { watch, documents, keys } = this.#options;
     return watch.has(id) || documents.about(id) !== null || keys.has(id);
   }
 }
 
-function noSuchDevice(): FieldpostError {
-  return new FieldpostError('not-found', 'There is no such device');
+const ONLY_LINE =
+  'The cloud keeps nothing of this device, which has a line in FIELDPOST_CLOUD_SERVER_KEYS_FILE';
+
+function noSuchDevice(words = 'There is no such device'): FieldpostError {
+  return new FieldpostError('not-found', words);
 }

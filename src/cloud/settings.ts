@@ -9,6 +9,7 @@ import {
   certificates,
   deviceId,
   duration,
+  fits,
   integer,
   items,
   type Kind,
@@ -65,9 +66,11 @@ const deviceKeys: TextKind<ReadonlyMap<string, readonly string[]>> = {
     for (const [index, line] of text.split('\n').entries()) {
       const [device = '', key = '', ...rest] = line.trim().split(/\s+/);
       if (device === '' || device.startsWith('#')) continue;
-      if (key === '' || rest.length > 0) refuse(`line ${index + 1} is not a device and its key`);
-      if (device !== '*') deviceId.parse(device);
-      keys.set(device, [...(keys.get(device) ?? []), bearer.parse(key)]);
+      const at = `line ${index + 1}`;
+      if (key === '' || rest.length > 0) refuse(`${at} is not a device and its key`);
+      if (device !== '*' && !fits(deviceId, device)) refuse(`${at}: a device has ${deviceId.allowed}`);
+      if (!fits(bearer, key)) refuse(`${at}: the key has characters beyond visible ASCII`);
+      keys.set(device, [...(keys.get(device) ?? []), key]);
     }
     // Without a key nobody could call, not even the operator.
     return keys.size > 0 ? keys : refuse('it has no key');
@@ -226,6 +229,12 @@ export const CLOUD_ROWS = {
 /** Every setting, checked; and what several of them make together. */
 export interface CloudConfig extends ValuesOf<typeof CLOUD_ROWS>, MailConfig {}
 
+/** Settings that mean nothing without an etcd: then its state would go to files, unnoticed. */
+const OF_ETCD = [
+  ...(['cloudServerStoreCa', 'cloudServerStoreCert', 'cloudServerStoreKey'] as const),
+  ...(['cloudServerStoreUser', 'cloudServerStorePassword'] as const),
+];
+
 /** Reports settings of a cloud that do not fit together, beside those of the mail engine. */
 export function checkCloud(check: Check<typeof CLOUD_ROWS, CloudConfig>): void {
   const { config } = check;
@@ -248,6 +257,8 @@ export function checkCloud(check: Check<typeof CLOUD_ROWS, CloudConfig>): void {
     check.needs('cloudServerStorePassword', `${check.keyOf('cloudServerStoreUser')} needs it`);
   if (cloudServerStorePassword !== null)
     check.needs('cloudServerStoreUser', `${check.keyOf('cloudServerStorePassword')} needs it`);
+  for (const member of OF_ETCD)
+    if (config[member] !== null) check.needs('cloudServerStore', `${check.keyOf(member)} needs it`);
   check.tokens('cloudServerKeys', [...(cloudServerKeys?.values() ?? [])].flat());
   check.warn(...clearTextAdvice(check.keyOf('cloudServerListen'), cloudServerListen));
 }

@@ -111,6 +111,27 @@ t.test('only the operator makes keys, and only where keys are checked', async (t
   t.match(refused, { status: 409, json: { detail: /FIELDPOST_CLOUD_SERVER_KEYS_FILE/ } });
 });
 
+t.test('a refusal says what is missing: a key, that of the operator, or that of the device', async (t) => {
+  await using at = await started();
+  const words = async (key: string | null, method = 'GET', path = '/devices') => {
+    const { status, json } = await at.cloud.call(method, path, { key });
+    return `${status} ${json.detail}`;
+  };
+  t.match(await words(null), /^401 This call needs a key/);
+  t.match(await words('three'), /^401 This call is for the operator/);
+  t.match(
+    await words('four', 'GET', '/devices/pump-3/destinations'),
+    /^401 This device is not known, or its key/,
+  );
+  t.equal(await words('boss', 'DELETE', '/devices/pump-9'), '404 There is no such device');
+  t.match(
+    await words('boss', 'DELETE', '/devices/pump-3'),
+    /^404 .*line in FIELDPOST_CLOUD_SERVER_KEYS_FILE/,
+  );
+  await using open = await startCloud();
+  t.match((await open.call('GET', '/devices', { key: null })).json.detail, /^This call needs a key/);
+});
+
 t.test('keys survive a restart; a removal of the device removes them', async (t) => {
   const disk = new FaultyDisk({ directories: ['/var/lib'] });
   const first = await started(KEYS, { disk });

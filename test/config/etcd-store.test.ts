@@ -72,17 +72,34 @@ t.test('the prefix is visible ASCII', async (t) => {
 });
 
 t.test('a user needs a password, a certificate its key, and the reverse', async (t) => {
-  t.strictSame(parse({ USER: 'u', PASSWORD_FILE: '/password' }).problems, []);
-  t.match(parse({ USER: 'u' }).problems, [/PASSWORD_FILE: FIELDPOST_CLOUD_SERVER_STORE_USER needs it/]);
-  t.match(parse({ PASSWORD_FILE: '/password' }).problems, [
+  const AT = { '': 'etcd:https://a:2379' };
+  t.strictSame(parse({ ...AT, USER: 'u', PASSWORD_FILE: '/password' }).problems, []);
+  t.match(parse({ ...AT, USER: 'u' }).problems, [
+    /PASSWORD_FILE: FIELDPOST_CLOUD_SERVER_STORE_USER needs it/,
+  ]);
+  t.match(parse({ ...AT, PASSWORD_FILE: '/password' }).problems, [
     /STORE_USER: FIELDPOST_CLOUD_SERVER_STORE_PASSWORD\w* needs it/,
   ]);
-  t.strictSame(parse({ CERT_FILE: '/cert', KEY_FILE: '/key' }).problems, []);
-  t.match(parse({ CERT_FILE: '/cert' }).problems, [
+  t.strictSame(parse({ ...AT, CERT_FILE: '/cert', KEY_FILE: '/key' }).problems, []);
+  t.match(parse({ ...AT, CERT_FILE: '/cert' }).problems, [
     /STORE_KEY_FILE: FIELDPOST_CLOUD_SERVER_STORE_CERT_FILE needs it: the file with the certificate's private key/,
   ]);
-  t.match(parse({ KEY_FILE: '/key' }).problems, [
+  t.match(parse({ ...AT, KEY_FILE: '/key' }).problems, [
     /STORE_CERT_FILE: FIELDPOST_CLOUD_SERVER_STORE_KEY_FILE needs it/,
   ]);
-  t.match(parse({ CERT_FILE: '/cert', KEY_FILE: '/other' }).problems, [/is not that of the certificate/]);
+  t.match(parse({ ...AT, CERT_FILE: '/cert', KEY_FILE: '/other' }).problems, [
+    /is not that of the certificate/,
+  ]);
+});
+
+t.test('a certificate or a user for etcd needs an etcd: else the state would go to files', async (t) => {
+  for (const some of [
+    { CA_FILE: '/cert' },
+    { CERT_FILE: '/cert', KEY_FILE: '/key' },
+    { USER: 'u', PASSWORD_FILE: '/password' },
+  ])
+    t.match(parse(some).problems, [
+      /^FIELDPOST_CLOUD_SERVER_STORE: FIELDPOST_CLOUD_SERVER_STORE_\w+ needs it$/,
+    ]);
+  t.strictSame(parse({ PREFIX: 'a/' }).problems, [], 'a prefix means no harm');
 });

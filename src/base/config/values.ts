@@ -169,6 +169,15 @@ export const deviceId = shown(
   (text) => (/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(text) ? text : refuse('not such a name')),
 );
 
+/** True for a text that the kind takes as it is. */
+export function fits(kind: Kind<string>, text: string): boolean {
+  try {
+    return kind.parse(text) === text;
+  } catch {
+    return false;
+  }
+}
+
 /** A URL by which nothing leaves this machine unencrypted. */
 export function parseUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
