@@ -128,8 +128,10 @@ export interface FleetStore {
   takeMessage(device: string, draft: ShortDraft, keyed: KeyedContent, admit: () => void): Promise<boolean>;
   /** False: another instance tells people now. */
   mayTell(): boolean;
-  /** Throws unavailable while calls cannot be served. */
+  /** Throws unavailable while heartbeats cannot be taken. */
   assertServing(): void;
+  /** False: nothing can be stored now, so nobody is told of a change. */
+  mayDecide(): boolean;
   /** Begins to watch and to tell. */
   start(): Promise<void>;
   /** Resolves when everything is stored for good. No call may be under way. */

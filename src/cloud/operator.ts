@@ -149,16 +149,14 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
 }
 
 /** What this instance is to the others. */
-export function fleetMetrics(fleet: Pick<FleetStore, 'mayTell' | 'assertServing'>): string[] {
-  let isServing = true;
-  try {
-    fleet.assertServing();
-  } catch {
-    isServing = false;
-  }
+export function fleetMetrics(fleet: Pick<FleetStore, 'mayTell' | 'mayDecide'>): string[] {
   return [
     CLOUD.gauge('leader', '1 on the instance that tells people.', Number(fleet.mayTell())),
-    CLOUD.gauge('store_available', '0 while etcd cannot be reached; always 1 over files.', Number(isServing)),
+    CLOUD.gauge(
+      'store_available',
+      '0 while etcd cannot be reached; always 1 over files.',
+      Number(fleet.mayDecide()),
+    ),
   ];
 }
 

@@ -52,6 +52,7 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
     takeMessage: (...message) => messages.take(...message),
     mayTell: () => instance.isLeader,
     assertServing: () => assertServing(instance),
+    mayDecide: () => instance.mayDecide,
     async start() {
       await instance.start();
       watch.start();

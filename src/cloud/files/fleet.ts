@@ -45,6 +45,7 @@ export async function openFileFleet(options: FileFleetOptions): Promise<FleetSto
     takeMessage: async (_device, draft, keyed, admit) => !(await accept(draft, keyed, admit)).replayed,
     mayTell: () => true,
     assertServing: () => undefined,
+    mayDecide: () => true,
     async start() {
       watch.start();
       desk.start();
