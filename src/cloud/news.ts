@@ -32,8 +32,8 @@ interface DeskOptions {
   readonly ledger: () => DeskLedger;
   /** See Teller.tell. */
   readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
-  /** What else this instance does as the one that tells people. Returns why some of it is not done; null: all is. */
-  readonly alsoDo?: () => Promise<unknown>;
+  /** What else waits for the instance that tells people. It returns why some of it is not done; null: all is. */
+  readonly also?: { readonly waiting: () => number; readonly do: () => Promise<unknown> };
 }
 
 /** News, and their place in the order in which they were kept. */
@@ -159,14 +159,18 @@ export class NewsDesk {
     // What is kept together comes together.
     await null;
     this.#isWanted = false;
-    const { ledger, log, clock, alsoDo } = this.#options;
+    const { ledger, log, clock, also } = this.#options;
     let refusal: unknown = null;
     try {
       await this.#drop([], []);
       if (ledger().mayTell) {
-        refusal = (await alsoDo?.()) ?? null;
+        refusal = (await also?.do()) ?? null;
         refusal = (await this.#tellAll()) ?? refusal;
-      } else this.#open = null;
+      } else {
+        this.#open = null;
+        // A lease that is renewed late is there again without a word.
+        if (this.#pending.size + (also?.waiting() ?? 0) > 0) this.#alarm.in(RETRY_MS);
+      }
     } catch (error) {
       refusal = error;
     }

@@ -152,8 +152,10 @@ export class Watch implements FleetWatch {
     const now = momentOf(clock);
     const known = devices.get(id);
     const device = known ?? newDevice(nowMs, now);
-    const { presence: before, status } = device;
-    if (isOvertaken(before, nowMs, report.sent)) return;
+    const { presence, status } = device;
+    if (isOvertaken(presence, nowMs, report.sent)) return;
+    // What it said to another home meanwhile is not known here.
+    const before = device.home === ledger.self ? presence : afterAbsence(presence, nowMs, 0);
     device.presence = afterHeartbeat(before, nowMs, report, delays);
     device.heard = now;
     device.status = report.status ?? NO_STATUS;
@@ -163,7 +165,7 @@ export class Watch implements FleetWatch {
     const isNew = known === undefined || device.home !== ledger.self;
     const isNotable = isNew || differs(before, device.presence) || reportsOther(status, device.status);
     if (isNotable || nowMs - device.notedMs >= ledger.noteMs) ledger.note(id, isNotable);
-    this.#consider(id, device, nowMs);
+    this.#consider(id, device, nowMs, true);
     // Nothing follows a last word. If it were lost, people would be told of a silence.
     if (report.said !== 'running') return ledger.noted(id);
   }
@@ -209,9 +211,10 @@ export class Watch implements FleetWatch {
   }
 
   /** Decides about the device if it differs from what people know. */
-  #consider(id: string, device: Watched, nowMs: number): void {
+  #consider(id: string, device: Watched, nowMs: number, isHeard = false): void {
     const { ledger, delays, desk } = this.#options;
     const { presence, told, home } = device;
+    if (!isHeard && !ledger.answersFor(home)) return;
     if (presence.said === 'moved') {
       const dropped = desk.newsOf(id);
       if (told === 'online' && dropped.length === 0) return;
@@ -220,8 +223,7 @@ export class Watch implements FleetWatch {
       const lastedMs = device.away && sinceMs(device.away, this.#options.clock, device.heard);
       const backMs = wallMsOf(device.heard, this.#options.clock);
       this.#decide(id, device, this.#news(id, { kind: 'back', sinceMs: backMs, lastedMs }));
-    } else if (told === 'online' && ledger.answersFor(home)) {
-      if (afterSilence(presence, nowMs, delays).state === 'online') return;
+    } else if (told === 'online' && afterSilence(presence, nowMs, delays).state === 'offline') {
       const kind = presence.said === 'stopping' ? 'stopped' : 'silent';
       const heardMs = wallMsOf(device.heard, this.#options.clock);
       this.#decide(id, device, this.#news(id, { kind, sinceMs: heardMs }));
@@ -241,15 +243,15 @@ export class Watch implements FleetWatch {
     const { ledger } = this.#options;
     if (this.#deciding.has(id) || !ledger.mayDecide) return;
     this.#deciding.add(id);
-    const { presence } = device;
+    const { heard } = device;
     void ledger.decide(id, decision).then((isKept) => {
       this.#deciding.delete(id);
       if (!isKept) return;
       device.told = decision.told;
       device.away = decision.told === 'offline' ? device.heard : null;
       // Unless it was heard meanwhile.
-      if (decision.told === 'offline' && device.presence === presence)
-        device.presence = { ...presence, state: 'offline' };
+      if (decision.told === 'offline' && device.heard === heard)
+        device.presence = { ...device.presence, state: 'offline' };
       this.#log(id, decision.news);
       this.#consider(id, device, this.#options.clock.bootMs());
     });

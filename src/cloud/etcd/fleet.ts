@@ -99,12 +99,15 @@ function partsOf(options: EtcdFleetOptions) {
   const documents = new EtcdDocuments(parts, people);
   const keys = new EtcdKeys(parts);
   const messages = new EtcdMessages(parts, () => desk.soon());
-  const alsoDo = () =>
-    messages.handOver(
-      async ({ draft, keyed }) => void (await accept(draft, keyed)),
-      () => instance.isLeader,
-    );
-  const desk: NewsDesk = new NewsDesk({ clock, log, newId, tell, alsoDo, ledger: () => ledger });
+  const also = {
+    waiting: () => messages.waiting.size,
+    do: () =>
+      messages.handOver(
+        async ({ draft, keyed }) => void (await accept(draft, keyed)),
+        () => instance.isLeader,
+      ),
+  };
+  const desk: NewsDesk = new NewsDesk({ clock, log, newId, tell, also, ledger: () => ledger });
   const devices = new Map<string, Watched>();
   const ledger: EtcdLedger = new EtcdLedger({ ...parts, devices, desk, instance: () => instance });
   const watch = new Watch({ clock, log, delays, devices, ledger, desk, newId });

@@ -22,6 +22,8 @@ const FLUSH_MS = SECOND_MS;
 const LANES = 4;
 /** The records of one transaction: each has a condition, and at most four operations. */
 const RECORDS = TXN_OPS_MAX / 4;
+/** Tries to write a last word at once. */
+const NOTED_TRIES = 3;
 /** How long a cut or a removal waits until memory has it. */
 const REACH_MS = 10 * SECOND_MS;
 
@@ -34,6 +36,8 @@ interface EtcdLedgerOptions extends FleetParts {
 /** A record to write. */
 interface Waiting {
   readonly id: string;
+  /** As it was heard: a record of another home replaces it, and then there is nothing to write. */
+  readonly device: Watched;
   readonly decision: Decision | null;
   /** Told whether it is written. */
   readonly done: readonly ((isKept: boolean) => void)[];
@@ -119,20 +123,22 @@ export class EtcdLedger implements Ledger, DeskLedger {
       const [phase = 0] = device.home === instance().id ? [] : randomBytes(1);
       device.notedMs = clock.bootMs() - (phase / 256) * this.noteMs;
     }
-    this.#wait({ id, decision: null, done: [] });
+    this.#wait(id);
     if (!this.#alarm.isSet) this.#alarm.in(FLUSH_MS);
   }
 
-  noted(id: string): Promise<void> {
-    return new Promise((resolve) => {
-      this.#wait({ id, decision: null, done: [() => resolve()] });
-      this.#alarm.in(1);
-    });
+  async noted(id: string): Promise<void> {
+    // Another home may have written meanwhile.
+    for (let tries = 0; tries < NOTED_TRIES && this.mayDecide; tries++) {
+      const kept = new Promise<boolean>((resolve) => this.#wait(id, null, resolve));
+      this.#alarm.in(tries === 0 ? 1 : FLUSH_MS);
+      if (await kept) return;
+    }
   }
 
   decide(id: string, decision: Decision): Promise<boolean> {
     return new Promise((resolve) => {
-      this.#wait({ id, decision, done: [resolve] });
+      this.#wait(id, decision, resolve);
       this.#alarm.in(1);
     });
   }
@@ -171,10 +177,14 @@ export class EtcdLedger implements Ledger, DeskLedger {
   }
 
   /** A later record of the device replaces an earlier one. */
-  #wait(next: Waiting): void {
-    const before = this.#waiting.get(next.id);
-    const decision = next.decision ?? before?.decision ?? null;
-    this.#waiting.set(next.id, { ...next, decision, done: [...(before?.done ?? []), ...next.done] });
+  #wait(id: string, decision: Decision | null = null, done?: (isKept: boolean) => void): void {
+    const device = this.#options.devices.get(id);
+    if (device === undefined) return done?.(false);
+    const before = this.#waiting.get(id);
+    this.#waiting.set(id, {
+      ...{ id, device, decision: decision ?? before?.decision ?? null },
+      done: [...(before?.done ?? []), ...(done === undefined ? [] : [done])],
+    });
   }
 
   async #flush(): Promise<void> {
@@ -196,11 +206,8 @@ export class EtcdLedger implements Ledger, DeskLedger {
   /** Never rejects. What cannot be written now waits, but for decisions: the next tick decides again. */
   async #put(chunk: readonly Waiting[]): Promise<void> {
     const { etcd, devices, instance } = this.#options;
-    const known = chunk.flatMap((one) => {
-      const device = devices.get(one.id);
-      if (device === undefined) for (const done of one.done) done(false);
-      return device === undefined ? [] : [{ ...one, device }];
-    });
+    const known = chunk.filter((one) => devices.get(one.id) === one.device);
+    for (const one of chunk) if (!known.includes(one)) for (const done of one.done) done(false);
     if (known.length === 0) return;
     try {
       const alive = instance().alive();
@@ -251,7 +258,7 @@ export class EtcdLedger implements Ledger, DeskLedger {
   #keep(failed: readonly Waiting[]): void {
     for (const one of failed) {
       for (const done of one.done) done(false);
-      if (!this.#waiting.has(one.id)) this.#waiting.set(one.id, { id: one.id, decision: null, done: [] });
+      if (!this.#waiting.has(one.id)) this.#waiting.set(one.id, { ...one, decision: null, done: [] });
     }
   }
 
@@ -262,11 +269,15 @@ export class EtcdLedger implements Ledger, DeskLedger {
     if (before !== undefined && before.revision >= revision) return;
     const { id: self } = instance();
     if (before !== undefined && at.home === self) this.#wrote(before, at, revision);
-    else if (before?.home === self && isOvertaken(before.presence, clock.bootMs(), at.sent)) {
-      // The other home did not know the later heartbeat.
-      Object.assign(before, { revision, home: at.home, told: at.told });
-      this.note(id);
-    } else devices.set(id, watchedFrom(at, revision, clock.bootMs()));
+    else {
+      const found = watchedFrom(at, revision, clock.bootMs());
+      if (before !== undefined && isOvertaken(before.presence, clock.bootMs(), at.sent)) {
+        // The other home did not know the later heartbeat, which this instance has taken.
+        const { home, told, away } = found;
+        Object.assign(before, { revision, home, told, away });
+        this.note(id);
+      } else devices.set(id, found);
+    }
   }
 
   /** An own write, of which the answer may be lost. */
