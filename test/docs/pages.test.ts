@@ -38,7 +38,7 @@ function helpAsMarkdown(program: string, { name, summary, help }: CommandText): 
 
 for (const [page, { name, commands }] of [
   ['build/man/fieldpost.1.md', DEVICE_PROGRAM],
-  ['build/man/fieldpost-cloud.7.md', CLOUD_PROGRAM],
+  ['build/man/fieldpost-cloud.8.md', CLOUD_PROGRAM],
 ] as const) {
   t.test(`${page} has the help of every command`, async (t) => {
     const all: CommandText[] = await Promise.all(Object.values(commands).map((load) => load()));
@@ -132,16 +132,16 @@ t.test('fieldpost-api(7) has every metric', async (t) => {
   sameBlock(t, 'build/man/fieldpost-api.7.md', 'metrics', rows);
 });
 
-t.test('fieldpost-cloud(7) has every metric of the reference cloud', async (t) => {
+t.test('fieldpost-cloud(8) has every metric of the reference cloud', async (t) => {
   await using cloud = await startCloud();
   const rows = metricRows((await cloud.call('GET', '/metrics')).text);
   t.ok(rows.length > 22);
-  sameBlock(t, 'build/man/fieldpost-cloud.7.md', 'metrics', rows);
+  sameBlock(t, 'build/man/fieldpost-cloud.8.md', 'metrics', rows);
 });
 
 for (const [page, heading, routes] of [
   ['build/man/fieldpost-api.7.md', '## Calls', ROUTES],
-  ['build/man/fieldpost-cloud.7.md', '## Calls of the reference cloud', CLOUD_ROUTES],
+  ['build/man/fieldpost-cloud.8.md', '## Calls of the reference cloud', CLOUD_ROUTES],
 ] as const) {
   t.test(`${page} has every call, and no other`, async (t) => {
     const told = firstCells(sectionOf(page, heading)).map((call) =>
@@ -151,8 +151,8 @@ for (const [page, heading, routes] of [
   });
 }
 
-t.test('fieldpost(1) and fieldpost-cloud(7) have every log line with its level, and no other', async (t) => {
-  const tables = ['build/man/fieldpost.1.md', 'build/man/fieldpost-cloud.7.md'].map((page) =>
+t.test('fieldpost(1) and fieldpost-cloud(8) have every log line with its level, and no other', async (t) => {
+  const tables = ['build/man/fieldpost.1.md', 'build/man/fieldpost-cloud.8.md'].map((page) =>
     [...sectionOf(page, '## Log lines').matchAll(/^\| `(.+?)` \| (\w+) \|/gm)].map(
       ([, event, level]) => `${event}: ${level}`,
     ),

@@ -13,7 +13,7 @@ const READ = [
   'README.md',
   'README.md',
   'build/man/fieldpost-api.7.md',
-  ...Array(2).fill('build/man/fieldpost-cloud.7.md'),
+  ...Array(2).fill('build/man/fieldpost-cloud.8.md'),
 ];
 
 /** Delays the mails about a device that is offline until after this test. */

@@ -170,7 +170,7 @@ test('the package fieldpost-cloud holds the reference cloud and nothing of a dev
   t.same(files(`${root}/usr/bin`), ['./fieldpost-cloud']);
   t.same(files(`${root}/usr/share/man`), [
     './man5/fieldpost-cloud.env.5.gz',
-    './man7/fieldpost-cloud.7.gz',
+    './man8/fieldpost-cloud.8.gz',
     './man7/fieldpost-fleet.7.gz',
   ]);
   const program = `${root}/usr/lib/fieldpost-cloud/cloud-main.cjs`;
@@ -189,7 +189,7 @@ const MANUAL = [
   'fieldpost-api.7',
   'fieldpost-link.7',
   'fieldpost-store.7',
-  'fieldpost-cloud.7',
+  'fieldpost-cloud.8',
   'fieldpost-cloud.env.5',
   'fieldpost-fleet.7',
 ];
