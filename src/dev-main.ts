@@ -5,7 +5,6 @@
 import about from '../package.json' with { type: 'json' };
 import { addressOf } from './base/config/endpoints.js';
 import type { Environment, ListenConfig } from './base/config/types.js';
-import { readText, statOf } from './base/system/disk.js';
 import { type Process, runProcess } from './base/system/process.js';
 import { runCommand } from './cli/cli.js';
 import { DEV_PROGRAM } from './cli/dev.js';
@@ -14,7 +13,7 @@ import { startDev } from './dev/dev.js';
 import { DEV_SETTINGS, type DevConfig } from './dev/settings.js';
 import { createDaemon } from './device/daemon.js';
 import { contextOf } from './mail/context.js';
-import { plainChoice, type Service, serve } from './mail/serve.js';
+import { type Service, serve } from './mail/serve.js';
 
 const { version } = about;
 
@@ -27,16 +26,15 @@ const DEFAULTS: Environment = {
 /** The port of the inbox, next to those of the local API and the reference cloud. */
 const INBOX_PORT = 43790;
 
-function devOf({ stdout, hostname }: Process): Service<DevConfig> {
+function devOf({ stdout }: Process): Service<DevConfig> {
   return {
     program: DEV_PROGRAM.name,
     version,
     sendsMail: false,
     endsWithTerminal: true,
-    openChoice: async () =>
-      plainChoice((env) =>
-        DEV_SETTINGS.parse({ ...DEFAULTS, ...env }, readText, { hostname: hostname(), statOf }),
-      ),
+    settings: DEV_SETTINGS,
+    defaults: DEFAULTS,
+    fallsBack: false,
     async start(config, system) {
       const { stop } = await startDev({
         config,
@@ -65,6 +63,7 @@ void runProcess((self) =>
   runCommand(DEV_PROGRAM, ['dev', ...self.argv.slice(2)], {
     ...contextOf(self, version),
     settings: DEV_SETTINGS,
+    service: 'fieldpost',
     isUnit: false,
     serve: (settings) => serve(devOf(self), settings, self),
   }),

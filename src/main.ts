@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import about from '../package.json' with { type: 'json' };
-import type { Environment, ListenConfig } from './base/config/types.js';
+import type { ListenConfig } from './base/config/types.js';
 import { EXIT } from './base/errors.js';
 import { pause } from './base/system/clock.js';
 import { openScratch, stdinKind, systemDisk, writeNew } from './base/system/disk.js';
@@ -16,11 +16,13 @@ import { type Process, runProcess } from './base/system/process.js';
 import { outputOf } from './base/system/program.js';
 import { runCommand } from './cli/cli.js';
 import { DEVICE_PROGRAM, wordsOfCall } from './cli/device.js';
-import { STATE_DIRECTORY } from './cli/environment.js';
+import { isUnitOf } from './cli/environment.js';
 import { DEVICE_SETTINGS } from './device/settings.js';
 import { contextOf } from './mail/context.js';
 
 const { version } = about;
+
+const SERVICE = 'fieldpost';
 
 /** The sockets of the systemd units. */
 const SOCKETS: readonly ListenConfig[] = [
@@ -36,12 +38,6 @@ const OTHERS: Readonly<Record<string, { readonly words: string[]; readonly place
     place: 'the development program is a program of its own: npm start in the source of Fieldpost',
   },
 };
-
-/** True in fieldpost.service. A daemon in another unit has another state directory, and settings of its own. */
-function isServiceUnit({ env, pid }: Pick<Process, 'env' | 'pid'>): boolean {
-  const { SYSTEMD_EXEC_PID, STATE_DIRECTORY: directories = '' }: Environment = env;
-  return SYSTEMD_EXEC_PID === String(pid) && directories.split(':').includes(STATE_DIRECTORY);
-}
 
 /** Gives this process to the program `name`, if its file lies beside this one; else says where it is. */
 function become(name: string, { argv, stderr }: Process): Promise<number> | number {
@@ -81,7 +77,8 @@ void runProcess(async (self) => {
     writeNew: (path, text) => writeNew(systemDisk(), path, text),
     outputOf,
     clock: self.clock,
-    isUnit: isServiceUnit(self),
+    service: SERVICE,
+    isUnit: isUnitOf(SERVICE, self),
     async serve(settings) {
       const { serveDaemon } = await import('./device/service.js');
       return serveDaemon(settings, self, version);

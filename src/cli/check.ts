@@ -16,10 +16,9 @@ import { json, painter } from './words.js';
 
 /** The command of a program, for the settings of its service. */
 export function checkOf(program: string, service: 'daemon' | 'cloud'): Command<ProgramContext> {
-  const isDaemon = service === 'daemon';
   return {
     name: 'check',
-    group: isDaemon ? 'Every day' : '',
+    group: service === 'daemon' ? 'Every day' : '',
     summary: 'check the settings; show what is set, and where',
     help: helpFor(program, service),
     examples: [
@@ -32,7 +31,7 @@ export function checkOf(program: string, service: 'daemon' | 'cloud'): Command<P
       relay: { type: 'boolean' },
       to: { type: 'string' },
     },
-    asksService: isDaemon,
+    asksService: true,
     async run(input, context) {
       const { stdout, stderr, env, hostname } = context;
       const to = recipientOf(input, program);
@@ -70,9 +69,8 @@ ${program} check --relay [--to ADDRESS] [--env-file FILE] [--json]
 
 Reads the settings as the ${service} does. Prints each that is set, secrets hidden,
 with the file and line that set it; or every problem. --all: the others, too,
-with their defaults. Exit status 78: the ${service} refuses these settings.${
-    service === 'daemon' ? '\nA start then uses the last good ones, if there are any.' : ''
-  }
+with their defaults. Exit status 78: the ${service} refuses these settings.
+A start then uses the last good ones, if there are any.
 
 --json prints all of them as config, and as settings those of the list, each
 with its key, value and source: {file, line}, environment, credential or

@@ -14,7 +14,7 @@ import { isJsonObject, jsonIn } from '../base/json.js';
 import { MIB, SECOND_MS } from '../base/limits.js';
 import { refusalOfSelf } from '../base/retry/call-error.js';
 import { type CommandContext, CommandError } from './command.js';
-import { STATE_DIRECTORY } from './environment.js';
+import { stateDirectoryOf } from './environment.js';
 
 /** The daemon's answer to a successful call. */
 export interface Answer {
@@ -157,12 +157,12 @@ export async function callFirst(
 /** Throws if the program that listens there is not of root, of the service, or of this user. It would learn the token. */
 async function refuseStranger(
   listener: ListenConfig & { kind: 'tcp' },
-  { env, listenerUids, statOf }: CommandContext,
+  { env, listenerUids, statOf, service }: CommandContext,
 ): Promise<void> {
   const own = statOf?.('/proc/self');
   if (listenerUids === undefined || statOf === undefined || !own) return;
   // A relative directory may be anybody's.
-  const named = [namedStateDirectory(env), STATE_DIRECTORY].filter((path) => path.startsWith('/'));
+  const named = [namedStateDirectory(env), stateDirectoryOf(service)].filter((path) => path.startsWith('/'));
   const owners = named.flatMap((path) => statOf(path)?.uid ?? []);
   const trusted = [0, own.uid, ...owners];
   // Behind /var/lib/private only root can look at it. Only systemd gives a program such a user.

@@ -60,7 +60,9 @@ export interface ProgramContext {
   readonly settings: Settings<MailConfig>;
   readonly hostname: string;
   readonly version: string;
-  /** True in fieldpost.service: systemd has read the service's env files for it. */
+  /** The systemd service of the program: its env files, credentials and state directory have this name. */
+  readonly service: string;
+  /** True in its unit: systemd has read the service's env files for it. */
   readonly isUnit: boolean;
   /** Speaks with a relay as delivery does; gives the fault that it has met, or null. */
   readonly tryRelay: (relay: RelayConfig, trial: RelayTrial) => Promise<TrialFault | null>;

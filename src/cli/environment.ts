@@ -6,20 +6,24 @@ import type { Environment, EnvLine, EnvLines, SettingsSource } from '../base/con
 import { EXIT, systemCodeOf, wordsOf } from '../base/errors.js';
 import { CommandError, type ProgramContext } from './command.js';
 
-/** The first env file of the service. The unit names the same files. */
-const ENV_FILE = '/etc/fieldpost/fieldpost.env';
-
-/** The directory of its further env files. Of two values of a key the later one holds. */
-const DROP_INS = '/etc/fieldpost/conf.d';
+/** The first env file of a service, and the directory of its further ones, which come later. The unit names the same files. */
+const envFileOf = (service: string) => `/etc/${service}/${service}.env`;
+const dropInsOf = (service: string) => `/etc/${service}/conf.d`;
 
 /** The glob `*.env`, as systemd reads it: no hidden file, and nothing that an editor or dpkg leaves behind. */
 const DROP_IN = /^[^.].*\.env$/s;
 
-/** The credentials of the running service (systemd.exec(5)). Only root can read them. */
-const CREDENTIALS = '/run/credentials/fieldpost.service';
+/** The credentials of a running service (systemd.exec(5)). Only root can read them. */
+const credentialsOf = (service: string) => `/run/credentials/${service}.service`;
 
-/** The StateDirectory= of the service. */
-export const STATE_DIRECTORY = '/var/lib/fieldpost';
+/** The StateDirectory= of a service. */
+export const stateDirectoryOf = (service: string): string => `/var/lib/${service}`;
+
+/** True in the unit of this service. A process in another unit has another state directory, and settings of its own. */
+export function isUnitOf(service: string, { env, pid }: { env: Environment; pid: number }): boolean {
+  const { SYSTEMD_EXEC_PID, STATE_DIRECTORY: directories = '' } = env;
+  return SYSTEMD_EXEC_PID === String(pid) && directories.split(':').includes(stateDirectoryOf(service));
+}
 
 /**
  * The settings of a service. systemd reads the env files when it starts the service. On a reload the service reads them
@@ -95,10 +99,11 @@ function serviceFiles(context: ProgramContext): ServiceFiles {
       else if (code !== 'ENOENT') problems.push(cannotUse(error));
     }
   };
-  const paths = [ENV_FILE];
-  attempt(DROP_INS, () => {
-    const names = context.list(DROP_INS).filter((name) => DROP_IN.test(name));
-    paths.push(...names.sort().map((name) => `${DROP_INS}/${name}`));
+  const paths = [envFileOf(context.service)];
+  const dropIns = dropInsOf(context.service);
+  attempt(dropIns, () => {
+    const names = context.list(dropIns).filter((name) => DROP_IN.test(name));
+    paths.push(...names.sort().map((name) => `${dropIns}/${name}`));
   });
   for (const path of paths)
     attempt(path, () => {
@@ -129,23 +134,25 @@ export function withEnvFile(path: string, context: ProgramContext): Given {
 }
 
 /**
- * The environment of the service on this device, as far as this user can read it: `fieldpost status` finds the daemon
+ * The environment of the service on this machine, as far as this user can read it: `fieldpost status` finds the daemon
  * without options. An environment with a FIELDPOST_ key is used unchanged.
  */
 export function serviceEnvironment(context: ProgramContext): Given {
-  const { env } = context;
+  const { env, service } = context;
   if (hasOwnSettings(env)) return { env };
-  const credentials = canRead(`${CREDENTIALS}/api-token`, context)
-    ? { CREDENTIALS_DIRECTORY: CREDENTIALS }
-    : {};
+  const directory = credentialsOf(service);
+  // Both units have this one.
+  const isOpen = canRead(`${directory}/relay-password`, context);
+  const credentials = isOpen ? { CREDENTIALS_DIRECTORY: directory } : {};
   const files = serviceFiles(context);
   for (const path of files.denied)
     context.stderr.write(
-      `fieldpost: this user has no permission to read ${path}, so its settings are ignored\n`,
+      `${service}: this user has no permission to read ${path}, so its settings are ignored\n`,
     );
   const { values, places } = withoutProblems(files);
   // Without a service: use the default state directory.
   if (!files.exist) return { env: { ...credentials, ...env } };
+  const STATE_DIRECTORY = stateDirectoryOf(service);
   return { env: { ...credentials, STATE_DIRECTORY, ...withoutProxies(env), ...values }, places };
 }
 

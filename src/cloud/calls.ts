@@ -24,7 +24,7 @@ import type { CloudConfig } from './settings.js';
 /** The parts of the cloud that the calls use. */
 export interface CloudParts {
   readonly config: CloudConfig;
-  readonly system: Pick<System, 'clock' | 'version'>;
+  readonly system: Pick<System, 'clock' | 'version' | 'settingsFault'>;
   /** The messages to people. */
   readonly store: Store;
   /** Of those messages. */

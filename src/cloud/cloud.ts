@@ -1,5 +1,5 @@
 /**
- * The composition root of the reference cloud (`fieldpost cloud`, and within `fieldpost dev`): builds everything,
+ * The composition root of the reference cloud (`fieldpost-cloud serve`, and within `fieldpost dev`): builds everything,
  * starts it in order and stops it in reverse. Its files are in `cloud/` below the state directory:
  *
  *   documents/<device id>.json   the destinations documents
@@ -30,6 +30,7 @@ import { openEtcdFleet } from './etcd/fleet.js';
 import { type FileFleetOptions, openFileFleet } from './files/fleet.js';
 import type { FleetStore } from './fleet-store.js';
 import { type CheckKey, createKeyCheck, OPERATOR } from './keys.js';
+import { statusLine } from './operator.js';
 import { OutageLog } from './outages.js';
 import { AcceptedMessages, CLOUD_KEYS_AGE_MS, CLOUD_KEYS_MAX, Outbox } from './outbox.js';
 import { CLOUD_ROUTES } from './routes.js';
@@ -41,6 +42,8 @@ import { createWebhook } from './webhook.js';
 export interface Cloud {
   /** The addresses it listens on; port 0 is replaced by the assigned port. */
   readonly addresses: readonly ListenConfig[];
+  /** The line of `systemctl status`. */
+  status(): Promise<string>;
   /** Follows the keys and the log level of a new configuration. */
   reload(next: CloudConfig): Promise<Reloaded>;
   /** Ends requests under way, within STOP_REQUESTS_MS. Resolves when everything is on the disk. */
@@ -185,6 +188,7 @@ async function start(parts: Parts): Promise<Cloud> {
   let held = config;
   return {
     addresses: listeners.addresses,
+    status: () => statusLine(parts),
     async reload(next) {
       // The first keys, and the removal of all, change who can call at all: that needs a restart.
       const keysFollow = (held.cloudServerKeys === null) === (next.cloudServerKeys === null);

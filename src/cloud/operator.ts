@@ -1,13 +1,13 @@
 /**
  * The calls of the operator, `GET /metrics` among them, and the page that uses them.
  */
-import { type Fault, FieldpostError } from '../base/errors.js';
+import { type Fault, FieldpostError, wordsOf } from '../base/errors.js';
 import type { Exchange } from '../base/http/exchange.js';
 import { sendPage } from '../base/http/html-page.js';
 import { by, METRICS_TYPE, metricsText } from '../base/http/metrics-text.js';
 import { invalidQuery, wholeNumberIn } from '../base/http/query.js';
 import { SECOND_MS } from '../base/limits.js';
-import { isoOf } from '../base/text.js';
+import { counted, isoOf } from '../base/text.js';
 import { queueMetrics, storageMetrics } from '../mail/metrics.js';
 import type { CloudParts } from './calls.js';
 import { CLOUD_DEVICES_MAX, DEVICE_STATES, type Device, type DeviceQuery, ORDERS } from './devices.js';
@@ -86,15 +86,44 @@ export async function getFleetPage(exchange: Exchange, { config }: CloudParts): 
 
 /** `GET /healthz` */
 export function getHealth(exchange: Exchange, parts: CloudParts): void {
-  const { store, devices, accepted, fleet } = parts;
+  assertHealthy(parts);
+  const { devices } = parts;
+  // The cloud still serves the devices that it has admitted.
+  const refused = devices.refused > 0 ? `; too many devices, ${devices.refused} calls refused` : '';
+  exchange.send(200, 'text/plain', `ok${refused}`);
+}
+
+/** Throws unavailable if the cloud cannot do its work. */
+function assertHealthy({ store, accepted, fleet }: CloudParts): void {
   fleet.assertServing();
   const { state, reason } = store.storage();
   if (state !== 'ok') throw new FieldpostError('unavailable', reason ?? `storage ${state}`);
   const { fullness } = accepted;
   if (fullness !== null) throw new FieldpostError('unavailable', fullness);
-  // The cloud still serves the devices that it has admitted.
-  const refused = devices.refused > 0 ? `; too many devices, ${devices.refused} calls refused` : '';
-  exchange.send(200, 'text/plain', `ok${refused}`);
+}
+
+/** After so many devices of a count other work gets its turn. */
+const SLICE = 2000;
+
+/** The line of `systemctl status`: the devices; health and settings only with a fault. Time alone changes nothing in it. */
+export async function statusLine(parts: CloudParts): Promise<string> {
+  const { fleet, system } = parts;
+  const counts = { online: 0, offline: 0, moved: 0 };
+  let all = 0;
+  for (const id of fleet.watch.ids) {
+    const sighting = fleet.watch.sighting(id);
+    if (sighting !== null) counts[sighting.state]++;
+    if (++all % SLICE === 0) await new Promise<void>((resolve) => system.clock.after(0, resolve));
+  }
+  const words = [`${counted(counts.online, 'device')} online`, `${counts.offline} offline`];
+  const fault = system.settingsFault?.() ?? null;
+  if (fault !== null) words.unshift(`settings refused (${fault.reason})`);
+  try {
+    assertHealthy(parts);
+  } catch (error) {
+    words.push(wordsOf(error));
+  }
+  return words.join(', ');
 }
 
 const CLOUD = metricsText('fieldpost_cloud_');
@@ -142,6 +171,11 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
       'outcomes_total',
       'Outcomes of messages to people since the start, by kind; each deferral counts.',
       by('outcome', delivery.outcomes),
+    ),
+    gauge(
+      'settings_refused',
+      '1 while the cloud uses earlier settings because the latest are invalid.',
+      Number((system.settingsFault?.() ?? null) !== null),
     ),
     ...queueMetrics(CLOUD, store),
     ...storageMetrics(CLOUD, store, config.minFreeBytes),

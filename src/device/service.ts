@@ -2,35 +2,24 @@
  * The daemon as the service of a process. main.ts loads it for `run` alone, so that no command waits for it.
  */
 import type { SettingsSource } from '../base/config/types.js';
-import { readText, statOf } from '../base/system/disk.js';
 import type { Process } from '../base/system/process.js';
 import { type Service, serve } from '../mail/serve.js';
 import { createDaemon, withSockets } from './daemon.js';
-import { LastSettings } from './last-settings.js';
 import { DEVICE_SETTINGS, type DeviceConfig } from './settings.js';
 
 /** Runs the daemon until a signal; gives the exit status. */
 export function serveDaemon(settings: SettingsSource, self: Process, version: string): Promise<number> {
-  return serve(daemonOf(self, version), settings, self);
+  return serve(daemonOf(version), settings, self);
 }
 
-function daemonOf({ stderr, hostname }: Process, version: string): Service<DeviceConfig> {
+function daemonOf(version: string): Service<DeviceConfig> {
   return {
     program: 'fieldpost',
     version,
     sendsMail: true,
     endsWithTerminal: false,
-    openChoice: ({ disk, log }, directory) =>
-      LastSettings.open({
-        parse: (env, accepted) =>
-          DEVICE_SETTINGS.parse(env, readText, { hostname: hostname(), statOf }, accepted),
-        // At a terminal a person can correct the settings.
-        mayFallBack: !stderr.isTTY,
-        disk,
-        log,
-        directory,
-        version,
-      }),
+    settings: DEVICE_SETTINGS,
+    fallsBack: true,
     async start(config, system, env) {
       const daemon = await createDaemon(withSockets(config, env, system.handed), system);
       return {

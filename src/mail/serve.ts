@@ -2,11 +2,11 @@
  * Runs a service until a signal: chooses its settings, starts it, tells the service manager, follows reloads and stops it.
  */
 
-import { formatProblem, namedStateDirectory, type Parsed } from '../base/config/settings.js';
+import { formatProblem, namedStateDirectory, type Settings } from '../base/config/settings.js';
 import type { Environment, SettingsSource } from '../base/config/types.js';
 import { type ErrorCode, EXIT, FieldpostError, systemCodeOf, wordsOf } from '../base/errors.js';
 import { SECOND_MS } from '../base/limits.js';
-import { fileSystemBytes, systemDisk } from '../base/system/disk.js';
+import { fileSystemBytes, readText, statOf, systemDisk } from '../base/system/disk.js';
 import { handedOver } from '../base/system/listen.js';
 import { systemLock } from '../base/system/lock.js';
 import { createLog, type Log, type LogLevel } from '../base/system/log.js';
@@ -23,6 +23,7 @@ import type { SettingsFault, TrialFault } from '../base/views.js';
 import { type OpenTokenSource, RelayTokens, TokenError } from './delivery/oauth/access-tokens.js';
 import type { TrialOptions } from './delivery/smtp/trial.js';
 import { type Reloaded, type System, tokenSources } from './engine.js';
+import { type GoodSettings, LastSettings, plainChoice, type SettingsChoice } from './last-settings.js';
 import type { MailConfig, RelayConfig } from './settings.js';
 import { allWarnings } from './settings-rules.js';
 
@@ -32,27 +33,10 @@ export interface Running {
   fault: SettingsFault | null;
 }
 
-/** Settings that can be used. */
-export type GoodSettings<C> = Extract<Parsed<C>, { config: C }>;
-
-/** The settings to start with, and what is wrong with those that were given; or why there are none. */
-export type ChosenSettings<C> =
-  | { readonly parsed: GoodSettings<C>; readonly env: Environment; readonly refused: string | null }
-  | { readonly problems: readonly string[] };
-
-/** Decides which settings a service runs with. */
-export interface SettingsChoice<C> {
-  parse(env: Environment): Parsed<C>;
-  /** `fault`: why the env file cannot be read, or null. */
-  choose(env: Environment, fault: string | null): ChosenSettings<C>;
-  /** The service runs with `env` now. */
-  keep(env: Environment): Promise<void>;
-}
-
 /** A running service. */
 export interface Served<C> {
   /** The status line for the service manager. */
-  status(): string;
+  status(): string | Promise<string>;
   /** Follows a new configuration. */
   readonly reload?: (next: C, env: Environment) => Promise<Reloaded>;
   /** `next`: the settings of the next start, if known. */
@@ -68,24 +52,12 @@ export interface Service<C extends MailConfig> {
   readonly sendsMail: boolean;
   /** True: SIGHUP ends it, because it belongs to a terminal. */
   readonly endsWithTerminal: boolean;
-  /** `directory`: the state directory that the settings name. */
-  openChoice(system: System, directory: string): Promise<SettingsChoice<C>>;
+  readonly settings: Settings<C>;
+  /** What holds where the environment gives nothing. */
+  readonly defaults?: Environment;
+  /** True: a start that finds a fault in the settings uses the last good ones. */
+  readonly fallsBack: boolean;
   start(config: C, system: System, env: Environment): Promise<Served<C>>;
-}
-
-/** Decides for settings that are used as they are, or not at all. */
-export function plainChoice<C>(parse: (env: Environment) => Parsed<C>): SettingsChoice<C> {
-  return {
-    parse,
-    choose(env, fault) {
-      const parsed = parse(env);
-      const problems = fault === null ? [] : [fault];
-      if ('problems' in parsed) problems.push(...parsed.problems.map(formatProblem));
-      else if (fault === null) return { parsed, env, refused: null };
-      return { problems };
-    },
-    keep: async () => undefined,
-  };
 }
 
 /** The hint for a failed system call during the start: it concerns a file in the state directory. */
@@ -108,7 +80,7 @@ export async function serve<C extends MailConfig>(
   const running: Running = { level: 'info', fault: null };
   const system = createSystem(self, service.version, running);
   const { log } = system;
-  const choice = await service.openChoice(system, namedStateDirectory(settings.env));
+  const choice = await openChoice(service, system, self, namedStateDirectory(settings.env));
   const chosen = choice.choose(settings.env, settings.fault);
   if ('problems' in chosen) {
     for (const problem of chosen.problems) self.stderr.write(`${service.program}: ${visible(problem)}\n`);
@@ -144,6 +116,21 @@ export async function serve<C extends MailConfig>(
   } catch (error) {
     return notStarted(error, log);
   }
+}
+
+/** `directory`: the state directory that the settings name. */
+async function openChoice<C extends MailConfig>(
+  { settings, defaults, fallsBack }: Service<C>,
+  { disk, log, version }: System,
+  { hostname, stderr }: Process,
+  directory: string,
+): Promise<SettingsChoice<C>> {
+  const parse = (env: Environment, accepted?: ReadonlySet<string>) =>
+    settings.parse({ ...defaults, ...env }, readText, { hostname: hostname(), statOf }, accepted);
+  if (!fallsBack) return plainChoice(parse);
+  // At a terminal a person can correct the settings.
+  const mayFallBack = !stderr.isTTY;
+  return LastSettings.open({ settings, parse, mayFallBack, disk, log, directory, version });
 }
 
 /** Logs why the service could not start; gives the exit status. Throws a bug. */

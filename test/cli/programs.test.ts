@@ -5,12 +5,20 @@ import { type Program, runCommand } from '../../src/cli/cli.js';
 import { CLOUD_PROGRAM } from '../../src/cli/cloud.js';
 import type { ProgramContext } from '../../src/cli/command.js';
 import { DEV_PROGRAM } from '../../src/cli/dev.js';
+import { isUnitOf } from '../../src/cli/environment.js';
 import { CLOUD_SETTINGS } from '../../src/cloud/settings.js';
 import { failure, fieldpost } from './terminal.js';
 
-/** Runs a program that finds the env file `/f` and that of the device's service; `served` gets the settings of its service. */
-async function call(program: Program<ProgramContext>, argv: readonly string[], env: Environment = {}) {
+/** Runs a program that finds the env file `/f`, `more`, and that of the device's service; `served` gets the settings of its service. */
+async function call(
+  program: Program<ProgramContext>,
+  argv: readonly string[],
+  env: Environment = {},
+  more: Record<string, string> = {},
+  isUnit = false,
+) {
   const files: Record<string, string> = {
+    ...more,
     '/f': 'FIELDPOST_LOG=warn',
     '/etc/fieldpost/fieldpost.env': 'FIELDPOST_LOG=error',
   };
@@ -29,7 +37,8 @@ async function call(program: Program<ProgramContext>, argv: readonly string[], e
     fileSystemBytes: async () => Number.POSITIVE_INFINITY,
     hostname: 'cloud.example',
     version: '1.2.3',
-    isUnit: false,
+    service: program.name,
+    isUnit,
     tryRelay: async () => null,
     async serve(settings) {
       served.push(settings.env, settings.reread());
@@ -63,6 +72,14 @@ t.test('check and help of the cloud know its settings, and whose the others are'
   t.notMatch(out, /^FIELDPOST_LISTEN=/m);
   t.match(err, 'warning: FIELDPOST_LISTEN is for fieldpost\n');
   t.match(err, /^warning: any key opens every call .*FIELDPOST_CLOUD_SERVER_KEYS_FILE$/m);
+  const file = { '/etc/fieldpost-cloud/fieldpost-cloud.env': 'FIELDPOST_LOG=debug' };
+  const service = await call(CLOUD_PROGRAM, ['check'], {}, file);
+  t.match(
+    service.out,
+    /^FIELDPOST_STATE_DIR=\/var\/lib\/fieldpost-cloud .*\nFIELDPOST_LOG=debug +\/etc\/fieldpost-cloud\/fieldpost-cloud\.env:1$/m,
+    'those of the service of the cloud are',
+  );
+  t.match((await call(CLOUD_PROGRAM, ['serve'], {}, file, true)).served, [{}, { FIELDPOST_LOG: 'debug' }]);
   const own = await call(CLOUD_PROGRAM, ['check', '--env-file', '/f']);
   t.match(
     own.out,
@@ -90,4 +107,12 @@ t.test('the services get the settings of --env-file, and never those of the devi
     t.strictSame(served[0], { A: '1', FIELDPOST_LOG: 'warn' });
   }
   t.match(await call(DEV_PROGRAM, ['dev', '--help']), { out: /^fieldpost dev \[--env-file FILE\]/ });
+});
+
+t.test('a program knows its own unit', async (t) => {
+  const unit = { SYSTEMD_EXEC_PID: '7', STATE_DIRECTORY: '/var/lib/fieldpost-cloud' };
+  t.ok(isUnitOf('fieldpost-cloud', { env: unit, pid: 7 }));
+  t.ok(isUnitOf('fieldpost', { env: { ...unit, STATE_DIRECTORY: '/a:/var/lib/fieldpost' }, pid: 7 }));
+  t.notOk(isUnitOf('fieldpost', { env: unit, pid: 7 }));
+  t.notOk(isUnitOf('fieldpost-cloud', { env: unit, pid: 8 }), 'a child of it is not');
 });

@@ -69,6 +69,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
         if (clock instanceof FakeClock) clock.advance(ms);
       }),
     scratch: async () => scratchFile(),
+    service: 'fieldpost',
     isUnit: false,
     stdinKind: () => 'none',
     serve: async () => 0,

@@ -4,6 +4,7 @@ import { text as textOf } from 'node:stream/consumers';
 import t from 'tap';
 import { SECOND_MS } from '../../src/base/limits.js';
 import { fleetMetrics } from '../../src/cloud/operator.js';
+import type { SettingsFault } from '../../src/base/views.js';
 import { FakeClock } from '../support/clock.js';
 import { described } from '../support/described.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
@@ -313,6 +314,36 @@ t.test('the metrics of an instance say whether it tells people, and whether its 
   const [leader, available] = ['fieldpost_cloud_leader', 'fieldpost_cloud_store_available'];
   t.same(valuesOf(true, true), [`${leader} 1`, `${available} 1`]);
   t.same(valuesOf(false, false), [`${leader} 0`, `${available} 0`]);
+});
+
+t.test('the status line counts devices, and tells of a fault', async (t) => {
+  const clock = new FakeClock();
+  const disk = new FaultyDisk({ directories: ['/var/lib'] });
+  let fault: SettingsFault | null = null;
+  await using at = await started(KEYS, { clock, disk, system: { settingsFault: () => fault } });
+  const { cloud, boss, beat } = at;
+  t.equal(await cloud.status(), '0 devices online, 0 offline', 'a line of the keys file is neither');
+  const { key } = (await boss('POST', '/devices/pump-4/key')).json;
+  await beat('pump-3', 'three');
+  await beat('pump-4', key);
+  t.equal(await cloud.status(), '2 devices online, 0 offline');
+  for (let seconds = 0; seconds < 200; seconds += 10) {
+    await beat('pump-3', 'three');
+    await clock.advance(10 * SECOND_MS);
+  }
+  t.equal(await cloud.status(), '1 device online, 1 offline');
+  fault = { reason: 'FIELDPOST_LOG=loud: no', sinceMs: 0 };
+  t.equal(await cloud.status(), 'settings refused (FIELDPOST_LOG=loud: no), 1 device online, 1 offline');
+  t.match(await metricsOf(cloud), { settings_refused: 1 });
+  fault = null;
+  const { capacityBytes } = disk;
+  disk.capacityBytes = 0;
+  t.equal((await boss('GET', '/metrics')).status, 200);
+  const { detail } = (await cloud.call('GET', '/healthz')).json;
+  t.equal(await cloud.status(), `1 device online, 1 offline, ${detail}`);
+  t.match(detail, /space|free/);
+  // The stop writes, too.
+  disk.capacityBytes = capacityBytes;
 });
 
 t.test('the description is for anyone, and sets the contract apart', async (t) => {

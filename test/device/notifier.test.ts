@@ -38,6 +38,24 @@ t.test('the status is sent when it has changed, and at most every few seconds', 
   t.same(said, ['b', 'd']);
 });
 
+t.test('a status that takes a while to count is told once it is there', async (t) => {
+  const { clock, said, state } = bench();
+  let count = 0;
+  const words = async () => {
+    await new Promise<void>((go) => clock.after(SECOND_MS, go));
+    return String(++count);
+  };
+  const ready = state.ready(words);
+  await clock.advance(SECOND_MS);
+  await ready;
+  await clock.advance(STATUS_EVERY_MS);
+  t.same(said, ['ready 1']);
+  await clock.advance(SECOND_MS);
+  t.same(said, ['ready 1', '2']);
+  await clock.advance(STATUS_EVERY_MS);
+  t.same(said, ['ready 1', '2'], 'the next one is not counted before');
+});
+
 t.test('a reload runs between its two notifications, and tells the new status', async (t) => {
   const { clock, said, state } = bench();
   let words = 'old';

@@ -3,8 +3,8 @@ import t from 'tap';
 import type { Environment } from '../../src/base/config/types.js';
 import { MINUTE_MS } from '../../src/base/limits.js';
 import { withSockets } from '../../src/device/daemon.js';
-import { LastSettings } from '../../src/device/last-settings.js';
 import { DEVICE_SETTINGS } from '../../src/device/settings.js';
+import { LastSettings } from '../../src/mail/last-settings.js';
 import { nextConfig, type Running, reload, Warnings } from '../../src/mail/serve.js';
 import { FakeClock } from '../support/clock.js';
 import { configOf, testSystem } from '../support/system.js';
@@ -24,6 +24,7 @@ async function setUp() {
     DEVICE_SETTINGS.parse(env, () => '', { hostname: system.hostname() }, accepted);
   const { disk, log, version } = system;
   const last = await LastSettings.open({
+    settings: DEVICE_SETTINGS,
     parse,
     mayFallBack: true,
     disk,

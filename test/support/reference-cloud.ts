@@ -46,6 +46,7 @@ export interface TestCloud extends AsyncDisposable {
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
   /** Has the cloud follow another configuration. */
   reload(options: Pick<StartOptions, 'env' | 'keys'>): ReturnType<Cloud['reload']>;
+  status(): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -80,6 +81,7 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
     lines,
     call: (method, path, more) => call(new URL(`${url}${path}`), method, more),
     reload: (next) => cloud.reload(readConfig(next)),
+    status: cloud.status,
     stop,
     [Symbol.asyncDispose]: stop,
   };

@@ -96,11 +96,14 @@ function reasonOf(error: unknown): string {
   return words === '' ? `${PROGRAM} failed` : words;
 }
 
+/** Gives the status line. It never rejects. */
+type Words = () => string | Promise<string>;
+
 /** Sends notifications from ready() until stop(). */
 export class StateNotifier {
   readonly #notifier: Notifier;
   readonly #watchdogMs: number;
-  #words: () => string = () => '';
+  #words: Words = () => '';
   #told = '';
   readonly #status: Alarm;
   readonly #watchdog: Alarm;
@@ -114,7 +117,7 @@ export class StateNotifier {
   }
 
   /** The daemon runs; `words` gives its status line. */
-  async ready(words: () => string): Promise<void> {
+  async ready(words: Words): Promise<void> {
     this.#words = words;
     await this.#again();
     this.#status.in(STATUS_EVERY_MS);
@@ -140,13 +143,13 @@ export class StateNotifier {
   }
 
   async #again(): Promise<void> {
-    this.#told = this.#words();
+    this.#told = await this.#words();
     await this.#notifier.ready(this.#told);
   }
 
   // Each alarm is set only after its notification, so that notifications do not queue up for a slow manager.
   async #tellStatus(): Promise<void> {
-    const words = this.#words();
+    const words = await this.#words();
     if (words !== this.#told) {
       this.#told = words;
       await this.#notifier.status(words);

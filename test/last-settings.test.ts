@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import type { Environment } from '../../src/base/config/types.js';
-import { DurableFile } from '../../src/base/durable-file.js';
-import type { Disk } from '../../src/base/system/disk.js';
-import { systemDisk } from '../../src/base/system/disk.js';
-import { LastSettings } from '../../src/device/last-settings.js';
-import { DEVICE_SETTINGS } from '../../src/device/settings.js';
-import { makeCertificate } from '../support/certificate.js';
-import { keptLog } from '../support/system.js';
+import type { Environment } from '../src/base/config/types.js';
+import { DurableFile } from '../src/base/durable-file.js';
+import type { Disk } from '../src/base/system/disk.js';
+import { systemDisk } from '../src/base/system/disk.js';
+import { CLOUD_SETTINGS } from '../src/cloud/settings.js';
+import { DEVICE_SETTINGS } from '../src/device/settings.js';
+import { LastSettings } from '../src/mail/last-settings.js';
+import { makeCertificate } from './support/certificate.js';
+import { keptLog } from './support/system.js';
 
 const OWN = makeCertificate({ name: 'device' });
 
@@ -22,7 +23,15 @@ const parse = (env: Environment, accepted: ReadonlySet<string>) =>
 /** The kept settings of `directory`, and what is logged about them. */
 async function open(directory: string, { disk = systemDisk(), mayFallBack = true } = {}) {
   const { log, lines: said } = keptLog();
-  const last = await LastSettings.open({ parse, mayFallBack, disk, log, directory, version: '1.0.0' });
+  const last = await LastSettings.open({
+    settings: DEVICE_SETTINGS,
+    parse,
+    mayFallBack,
+    disk,
+    log,
+    directory,
+    version: '1.0.0',
+  });
   return { last, said };
 }
 
@@ -114,6 +123,30 @@ t.test('a secret is not kept: a fallback takes it from the present environment',
     'no door opens because its token is gone',
   );
   t.match(last.choose(bad, null), { problems: [/HISTORY/, /no password/] });
+});
+
+t.test('a cloud falls back, too; without the secret that it had it does not', async (t) => {
+  const directory = t.testdir();
+  const parse = (env: Environment, accepted: ReadonlySet<string>) =>
+    CLOUD_SETTINGS.parse(env, () => '* boss-0123456789abcdef', { hostname: 'cloud' }, accepted);
+  const { log } = keptLog();
+  const options = { mayFallBack: true, disk: systemDisk(), log, directory, version: '1.0.0' };
+  const open = () => LastSettings.open({ settings: CLOUD_SETTINGS, parse, ...options });
+  const good = {
+    FIELDPOST_CLOUD_SERVER_KEYS_FILE: '/keys',
+    FIELDPOST_CLOUD_SERVER_LISTEN: '0.0.0.0:43780',
+    FIELDPOST_CLOUD_SERVER_WEBHOOK: 'https://hook.example/hunter2',
+  };
+  await (await open()).keep(good);
+  t.notMatch(readFileSync(`${directory}/settings.json`, 'utf8'), /hunter2/);
+  const bad = { FIELDPOST_CLOUD_SERVER_DELAY: 'soon' };
+  const { FIELDPOST_CLOUD_SERVER_WEBHOOK } = good;
+  t.match((await open()).choose({ ...bad, FIELDPOST_CLOUD_SERVER_WEBHOOK }, null), {
+    refused: /DELAY=soon/,
+    parsed: { config: { cloudServerWebhook: 'https://hook.example/hunter2' } },
+    env: { FIELDPOST_CLOUD_SERVER_KEYS_FILE: '/keys' },
+  });
+  t.match((await open()).choose(bad, null), { problems: [/DELAY=soon/, /WEBHOOK: it was set/] });
 });
 
 t.test('a key without a value in the file of an earlier program is no secret that is missing', async (t) => {
