@@ -20,6 +20,7 @@ const CLOUD: Service<CloudConfig> = {
   version,
   sendsMail: true,
   endsWithTerminal: false,
+  sparesMemory: false,
   settings: CLOUD_SETTINGS,
   fallsBack: true,
   start: (config, system) => createCloud(config, system),

@@ -32,6 +32,7 @@ function devOf({ stdout }: Process): Service<DevConfig> {
     version,
     sendsMail: false,
     endsWithTerminal: true,
+    sparesMemory: false,
     settings: DEV_SETTINGS,
     defaults: DEFAULTS,
     fallsBack: false,

@@ -18,6 +18,7 @@ function daemonOf(version: string): Service<DeviceConfig> {
     version,
     sendsMail: true,
     endsWithTerminal: false,
+    sparesMemory: true,
     settings: DEVICE_SETTINGS,
     fallsBack: true,
     async start(config, system, env) {

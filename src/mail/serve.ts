@@ -52,6 +52,8 @@ export interface Service<C extends MailConfig> {
   readonly sendsMail: boolean;
   /** True: SIGHUP ends it, because it belongs to a terminal. */
   readonly endsWithTerminal: boolean;
+  /** True: it spares memory at the price of CPU time, because its machine is small. */
+  readonly sparesMemory: boolean;
   readonly settings: Settings<C>;
   /** What holds where the environment gives nothing. */
   readonly defaults?: Environment;
@@ -78,7 +80,7 @@ export async function serve<C extends MailConfig>(
   self: Process,
 ): Promise<number> {
   const running: Running = { level: 'info', fault: null };
-  const system = createSystem(self, service.version, running);
+  const system = createSystem(self, service, running);
   const { log } = system;
   const choice = await openChoice(service, system, self, namedStateDirectory(settings.env));
   const chosen = choice.choose(settings.env, settings.fault);
@@ -100,7 +102,7 @@ export async function serve<C extends MailConfig>(
   try {
     const served = await service.start(parsed.config, system, env);
     signals.serving();
-    self.clock.after(SECOND_MS, () => void keepHeapSmall(self.memoryBytes));
+    if (service.sparesMemory) self.clock.after(SECOND_MS, () => void keepHeapSmall(self.memoryBytes));
     await notifier?.ready(() => served.status());
     if (refused === null) await choice.keep(env);
     const parts = { served, settings, choice, running, system, warnings, fileSystemBytes: bytesOf };
@@ -146,7 +148,11 @@ function notStarted(error: unknown, log: Log): number {
 }
 
 /** What a service takes of the outside, in this process. */
-function createSystem(self: Process, version: string, running: Readonly<Running>): System {
+function createSystem(
+  self: Process,
+  { version, sparesMemory }: Pick<Service<never>, 'version' | 'sparesMemory'>,
+  running: Readonly<Running>,
+): System {
   const { clock, connect, memoryBytes } = self;
   const log = createLog({
     get level() {
@@ -157,7 +163,6 @@ function createSystem(self: Process, version: string, running: Readonly<Running>
     write: self.stdout.write,
     wallMs: () => clock.wallMs(),
   });
-  const [collect, capYoungGeneration] = [garbageCollector('major'), youngGenerationCap()];
   return {
     disk: systemDisk(),
     clock,
@@ -171,15 +176,22 @@ function createSystem(self: Process, version: string, running: Readonly<Running>
     connect,
     descriptors: freeDescriptors(),
     memoryBytes,
+    ...(sparesMemory && collections()),
+    watchNetwork: (onChange, isOffline) => watchNetwork(onChange, { clock, random: Math.random, isOffline }),
+    handed: handedOver(self.env, self.pid),
+    settingsFault: () => running.fault,
+    peerUid,
+  };
+}
+
+function collections(): Pick<System, 'streamed' | 'dropped'> {
+  const [collect, capYoungGeneration] = [garbageCollector('major'), youngGenerationCap()];
+  return {
     streamed: garbageCollector('minor'),
     dropped(bytes) {
       collect(bytes);
       void capYoungGeneration();
     },
-    watchNetwork: (onChange, isOffline) => watchNetwork(onChange, { clock, random: Math.random, isOffline }),
-    handed: handedOver(self.env, self.pid),
-    settingsFault: () => running.fault,
-    peerUid,
   };
 }
 
