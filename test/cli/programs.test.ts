@@ -1,4 +1,5 @@
 /** The command lines of the reference cloud and of the development program. */
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Environment } from '../../src/base/config/types.js';
 import { type Program, runCommand } from '../../src/cli/cli.js';
@@ -72,7 +73,10 @@ t.test('check and help of the cloud know its settings, and whose the others are'
   t.notMatch(out, /^FIELDPOST_LISTEN=/m);
   t.match(err, 'warning: FIELDPOST_LISTEN is for fieldpost\n');
   t.match(err, /^warning: any key opens every call .*FIELDPOST_CLOUD_SERVER_KEYS_FILE$/m);
-  const file = { '/etc/fieldpost-cloud/fieldpost-cloud.env': 'FIELDPOST_LOG=debug' };
+  const unit = readFileSync('systemd/fieldpost-cloud.service', 'utf8');
+  const [first = '', dropIns] = [...unit.matchAll(/^EnvironmentFile=-(.*)$/gm)].map(([, path = '']) => path);
+  t.equal(dropIns, first.replace(/[^/]*$/, 'conf.d/*.env'));
+  const file = { [first]: 'FIELDPOST_LOG=debug' };
   const service = await call(CLOUD_PROGRAM, ['check'], {}, file);
   t.match(
     service.out,

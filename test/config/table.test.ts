@@ -1,9 +1,10 @@
 /**
  * What is made from the tables of settings, or must agree with them: the manual pages, which FIELDPOST_TEST_WRITE=1 writes,
- * other pages, the unit.
+ * other pages, the units, the packages.
  */
 import { readFileSync } from 'node:fs';
 import t from 'tap';
+import { parseEnvFile } from '../../src/base/config/env-file.js';
 import type { Row } from '../../src/base/config/row.js';
 import type { Settings } from '../../src/base/config/settings.js';
 import { CLOUD_SETTINGS } from '../../src/cloud/settings.js';
@@ -60,7 +61,7 @@ for (const [page, settings] of [
 }
 
 t.test('no text names a setting that does not exist', async (t) => {
-  const pages = [...PAGES, 'CHANGELOG.md', 'build/fieldpost.env'].map(
+  const pages = [...PAGES, 'CHANGELOG.md', 'build/fieldpost.env', 'build/fieldpost-cloud.env'].map(
     (file) => [file, readFileSync(file, 'utf8')] as const,
   );
   for (const [file, text] of [...pages, ...readTree(['src'], ['.ts'])]) {
@@ -72,16 +73,47 @@ t.test('no text names a setting that does not exist', async (t) => {
   }
 });
 
-t.test('the unit and the page name the credentials of the table', async (t) => {
-  const credentials = DEVICE_SETTINGS.rows.flatMap(([, { credential }]) => credential ?? []).sort();
-  const namesIn = (file: string, pattern: RegExp) =>
-    [...new Set([...readFileSync(file, 'utf8').matchAll(pattern)].map(([, name]) => name))].sort();
-  const unit = 'systemd/fieldpost.service';
-  t.strictSame(namesIn(unit, /^LoadCredential=([\w-]+):fieldpost\.\1$/gm), credentials);
-  t.strictSame(namesIn(unit, /^SetCredential=([\w-]+):\(not given\)$/gm), credentials);
-  const secrets = /^ {2}for secret in (.*); do$/m.exec(readFileSync('build/debian/fieldpost/postrm', 'utf8'));
-  t.strictSame(secrets?.[1]?.split(' ').sort(), credentials, 'purge deletes each');
-  t.strictSame(namesIn(PAGE, /credstore\/fieldpost\.([\w-]+)/g), credentials);
+for (const [name, settings] of [
+  ['fieldpost', DEVICE_SETTINGS],
+  ['fieldpost-cloud', CLOUD_SETTINGS],
+] as const) {
+  t.test(`the unit and the page of ${name} name the credentials of the table`, async (t) => {
+    const credentials = settings.rows.flatMap(([, { credential }]) => credential ?? []).sort();
+    const namesIn = (file: string, pattern: string) =>
+      [
+        ...new Set([...readFileSync(file, 'utf8').matchAll(new RegExp(pattern, 'gm'))].map(([, is]) => is)),
+      ].sort();
+    const unit = `systemd/${name}.service`;
+    t.strictSame(namesIn(unit, `^LoadCredential=([\\w-]+):${name}\\.\\1$`), credentials);
+    t.strictSame(namesIn(unit, '^SetCredential=([\\w-]+):\\(not given\\)$'), credentials);
+    const secrets = /^ {2}for secret in (.*); do$/m.exec(readFileSync(`build/debian/${name}/postrm`, 'utf8'));
+    t.strictSame(secrets?.[1]?.split(' ').sort(), credentials, 'purge deletes each');
+    t.strictSame(namesIn(`build/man/${name}.env.5.md`, `credstore/${name}\\.([\\w-]+)`), credentials);
+  });
+
+  t.test(`each setting in the env file of ${name} is good, also those in comments`, async (t) => {
+    const file = readFileSync(`build/${name}.env`, 'utf8');
+    const { values, problems } = parseEnvFile(file.replace(/^#(?=FIELDPOST_)/gm, ''));
+    t.strictSame(problems, []);
+    t.ok(Object.keys(values).length > 3);
+    const password = { FIELDPOST_RELAY_PASSWORD_FILE: '/password' };
+    const parsed = settings.parse({ ...values, ...password }, () => '* 0123456789abcdef', { hostname: 'x' });
+    t.match(parsed, { warnings: [] });
+  });
+}
+
+t.test('both units have the same sandbox, and only that of a device has limits', async (t) => {
+  const linesOf = (name: string) =>
+    readFileSync(`systemd/${name}.service`, 'utf8')
+      .split('\n')
+      .filter((line) =>
+        /^(?:AmbientC|Capability|Device|Keyring|Lock|NoNew|Private|Protect|RemoveIPC|Restrict|SystemCall|UMask)/.test(
+          line,
+        ),
+      );
+  t.ok(linesOf('fieldpost').length > 25);
+  t.strictSame(linesOf('fieldpost-cloud'), linesOf('fieldpost'));
+  t.notMatch(readFileSync('systemd/fieldpost-cloud.service', 'utf8'), /^(?:Memory|Tasks|Limit)/m);
 });
 
 t.test('the packages reserve the ports that the program listens on by itself', (t) => {
@@ -93,5 +125,7 @@ t.test('the packages reserve the ports that the program listens on by itself', (
   );
   const inbox = /INBOX_PORT = (\d+)/.exec(readFileSync('src/dev-main.ts', 'utf8'))?.[1];
   t.same(reserved?.[1]?.split(','), [...defaults, inbox]);
+  const cloud = readFileSync('systemd/fieldpost-cloud.sysctl', 'utf8');
+  t.match(cloud, `\n-net.ipv4.ip_local_reserved_ports = ${defaults[1]}\n`);
   t.end();
 });

@@ -166,12 +166,19 @@ test('the package fieldpost-mta holds links and no program', options, async (t) 
 test('the package fieldpost-cloud holds the reference cloud and nothing of a device', options, async (t) => {
   const root = scratch(t);
   sh(`dpkg-deb -x ${outFile(/^fieldpost-cloud_.*\.deb$/)} ${root}`);
-  t.same(files(`${root}/usr/lib`), ['./fieldpost-cloud/cloud-main.cjs']);
+  t.same(files(`${root}/usr/lib`), [
+    './fieldpost-cloud/cloud-main.cjs',
+    './fieldpost-cloud/reload',
+    './sysctl.d/00-fieldpost-cloud.conf',
+    './systemd/system/fieldpost-cloud.service',
+    './sysusers.d/fieldpost-cloud.conf',
+  ]);
+  t.same(files(`${root}/etc`), ['./fieldpost-cloud/fieldpost-cloud.env']);
   t.same(files(`${root}/usr/bin`), ['./fieldpost-cloud']);
   t.same(files(`${root}/usr/share/man`), [
     './man5/fieldpost-cloud.env.5.gz',
-    './man8/fieldpost-cloud.8.gz',
     './man7/fieldpost-fleet.7.gz',
+    './man8/fieldpost-cloud.8.gz',
   ]);
   const program = `${root}/usr/lib/fieldpost-cloud/cloud-main.cjs`;
   const launcher = readFileSync(`${root}/usr/bin/fieldpost-cloud`, 'utf8');
