@@ -113,7 +113,10 @@ t.test('both units have the same sandbox, and only that of a device has limits',
       );
   t.ok(linesOf('fieldpost').length > 25);
   t.strictSame(linesOf('fieldpost-cloud'), linesOf('fieldpost'));
-  t.notMatch(readFileSync('systemd/fieldpost-cloud.service', 'utf8'), /^(?:Memory|Tasks|Limit)/m);
+  const cloud = ['systemd/fieldpost-cloud.service', 'build/fieldpost-cloud'].map((file) =>
+    readFileSync(file, 'utf8'),
+  );
+  t.notMatch(cloud.join(''), /^(?:Memory|Tasks|Limit)|MALLOC|node -[^-]/m);
 });
 
 t.test('the packages reserve the ports that the program listens on by itself', (t) => {

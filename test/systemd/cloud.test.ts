@@ -1,6 +1,6 @@
 /**
  * The package of the reference cloud under a real systemd, on a Debian that has nothing of Fieldpost: the page's installation
- * word for word, the status line, a mail in Polish, faults in the settings, a hang, an upgrade, the purge.
+ * word for word, a device of the other package that falls silent, a mail in Polish, faults in the settings, a hang, an upgrade, the purge.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { type Test, test } from 'tap';
@@ -33,6 +33,12 @@ for line in ${Object.entries(FILLED)
 done
 `;
 
+/** The file of a package that scripts/package has made. */
+function packageOf(name: string): Buffer {
+  const found = readdirSync(OUT).find((file) => file.startsWith(`${name}_`) && file.endsWith('.deb'));
+  return readFileSync(`${OUT}${found}`);
+}
+
 /** A script that prints these properties of the service in one line, sorted. */
 const properties = (...names: string[]) =>
   `systemctl show fieldpost-cloud.service -p ${names.join(',')} | sort | paste -sd ' '`;
@@ -54,8 +60,7 @@ test('the package of the cloud', { skip: skipWithoutContainer('trixie') }, async
 
 /** The commands of the page, word for word. */
 async function install(t: Test, it: Container): Promise<void> {
-  const deb = readdirSync(OUT).find((file) => /^fieldpost-cloud_.*\.deb$/.test(file)) ?? '';
-  await it.write(`/root/${PACKAGE}`, readFileSync(`${OUT}${deb}`));
+  await it.write(`/root/${PACKAGE}`, packageOf('fieldpost-cloud'));
   await it.write('/root/password-file', 'sesame\n', '600');
   await it.write('/usr/local/bin/editor', EDITOR, '755');
   await it.must(
@@ -103,30 +108,32 @@ const call = (method: string, path: string, more = '') =>
   `curl -sS --fail-with-body -X ${method} ${CLOUD}${path} -H "Authorization: Bearer $(sed -n 's/^[*] //p' ${KEYS})" ` +
   `-H 'Content-Type: application/json' ${more}`;
 
-/** A device comes, goes and is missed. */
+/** The package of a device, on the same Debian: it comes online with its key, has a person to tell, and falls silent. */
 async function watch(t: Test, it: Container): Promise<void> {
-  t.equal(
-    (await it.run(`curl -sS -o /dev/null -w %{http_code} ${CLOUD}/devices -H 'Authorization: Bearer any'`))
-      .out,
-    '401',
-  );
+  const open = `curl -sS -o /dev/null -w %{http_code} ${CLOUD}/devices -H 'Authorization: Bearer any'`;
+  t.equal(await it.must(open), '401');
   const { key } = JSON.parse(await it.must(call('POST', '/devices/pompa-3/key'))) as { key: string };
-  const ewa = { type: 1, destination: 'ewa@example.com', lang: 'pl', name: 'Ewa' };
-  const uid = 'a3bb189e-8bf9-4888-9912-ace4e6543002';
-  const document = JSON.stringify({ name: 'Pompa 3', destinations: [{ uid, ...ewa }] });
-  await it.must(
-    call('PUT', '/devices/pompa-3/destinations', "-H 'If-None-Match: *' --data-binary @-"),
-    document,
+  await it.write('/root/fieldpost.deb', packageOf('fieldpost'));
+  await it.must('dpkg -i /root/fieldpost.deb');
+  await it.write('/etc/credstore/fieldpost.cloud-key', key, '600');
+  await it.write(
+    '/etc/fieldpost/fieldpost.env',
+    `FIELDPOST_CLOUD=${CLOUD}\nFIELDPOST_DEVICE_ID=pompa-3\nFIELDPOST_HEARTBEAT=5s\n`,
   );
-  const beat = `curl -sS --fail-with-body -X PUT ${CLOUD}/devices/pompa-3/heartbeat -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' -d '{"state":"running"}'`;
-  await it.must(
-    `systemd-run --quiet --unit=pompa sh -c "while sleep 0.5; do ${beat.replaceAll('"', '\\"')}; done"`,
-  );
+  await it.must('systemctl restart fieldpost');
   await it.until(properties('StatusText'), /=1 device online, 0 offline/);
-  await it.must('systemctl stop pompa');
+  await it.must('fieldpost destinations add --type email --to ewa@example.com --lang pl --name Ewa');
+  await it.until(call('GET', '/devices/pompa-3'), /"destinations":1,/);
+  // SIGSTOP stands for a device that has lost its network.
+  await it.must('systemctl kill --kill-whom=main -s STOP fieldpost');
   await it.until(properties('StatusText'), /=0 devices online, 1 offline/);
-  const mail = await it.until(`cat ${RELAYED}/*`, /To: .*ewa@example\.com/);
-  t.match(mail, /^Subject: Pompa 3 jest offline\r?$/m);
+  await it.until(`cat ${RELAYED}/*`, /^Subject: pompa-3 jest offline\r?$/m);
+  await it.must('systemctl kill --kill-whom=main -s KILL fieldpost; dpkg --purge fieldpost');
+  t.equal(
+    await it.must('systemctl is-active fieldpost-cloud'),
+    'active',
+    'the purge of the device is its own',
+  );
 }
 
 async function sandboxed(t: Test, it: Container): Promise<void> {
@@ -202,7 +209,7 @@ async function upgrade(t: Test, it: Container): Promise<void> {
   await it.must(`dpkg -i /root/${PACKAGE} < /dev/null`);
   t.equal(await it.must(kept), before, 'the keys and the settings stay');
   t.not(await it.must(properties('MainPID')), pid, 'the new program runs');
-  t.match(await it.must(call('GET', '/devices/pompa-3')), /"Pompa 3"/);
+  t.match(await it.must(call('GET', '/devices/pompa-3')), /"destinations":1,/);
 }
 
 async function remove(t: Test, it: Container): Promise<void> {
@@ -211,7 +218,11 @@ async function remove(t: Test, it: Container): Promise<void> {
   t.not((await it.run(`curl -sS ${CLOUD}/healthz`)).status, 0, 'nothing listens');
   t.match(await it.must(`ls ${STATE} ${ENV_FILE} ${KEYS}`), /settings\.json/);
   await it.must(`dpkg -i /root/${PACKAGE}`);
-  t.match(await it.must(call('GET', '/devices/pompa-3')), /"Pompa 3"/, 'the state survives the removal');
+  t.match(
+    await it.must(call('GET', '/devices/pompa-3')),
+    /"destinations":1,/,
+    'the state survives the removal',
+  );
   await it.must('dpkg --purge fieldpost-cloud');
   const left = `ls -d ${STATE} /etc/fieldpost-cloud /etc/credstore*/fieldpost-cloud.* 2>/dev/null || :`;
   t.equal(await it.must(left), '', 'purge leaves no file');
