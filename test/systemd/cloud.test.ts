@@ -60,8 +60,8 @@ test('the package of the cloud', { skip: skipWithoutContainer('trixie') }, async
 
 /** The commands of the page, word for word. */
 async function install(t: Test, it: Container): Promise<void> {
-  await it.write(`/root/${PACKAGE}`, packageOf('fieldpost-cloud'));
-  await it.write('/root/password-file', 'sesame\n', '600');
+  await it.write(`/var/${PACKAGE}`, packageOf('fieldpost-cloud'));
+  await it.write('/var/password-file', 'sesame\n', '600');
   await it.write('/usr/local/bin/editor', EDITOR, '755');
   await it.must(
     `mkdir -p ${RELAYED}; systemd-run --quiet --unit=relay node ${INSIDE}/test/systemd/relay.mjs ${RELAYED}`,
@@ -71,7 +71,7 @@ async function install(t: Test, it: Container): Promise<void> {
   const commands = block.trim().split('\n');
   t.equal(commands.length, 5);
   for (const command of commands) {
-    const { status, out } = await it.run(`export PATH=/usr/local/bin:$PATH; cd /root; ${command}`);
+    const { status, out } = await it.run(`export PATH=/usr/local/bin:$PATH; cd /var; ${command}`);
     t.equal(status, 0, `${command}: ${out}`);
     if (command.startsWith('apt'))
       t.equal(
@@ -113,8 +113,8 @@ async function watch(t: Test, it: Container): Promise<void> {
   const open = `curl -sS -o /dev/null -w %{http_code} ${CLOUD}/devices -H 'Authorization: Bearer any'`;
   t.equal(await it.must(open), '401');
   const { key } = JSON.parse(await it.must(call('POST', '/devices/pompa-3/key'))) as { key: string };
-  await it.write('/root/fieldpost.deb', packageOf('fieldpost'));
-  await it.must('dpkg -i /root/fieldpost.deb');
+  await it.write('/var/fieldpost.deb', packageOf('fieldpost'));
+  await it.must('dpkg -i /var/fieldpost.deb');
   await it.write('/etc/credstore/fieldpost.cloud-key', key, '600');
   await it.write(
     '/etc/fieldpost/fieldpost.env',
@@ -176,7 +176,7 @@ async function badSetting(t: Test, it: Container): Promise<void> {
   t.match(await it.must(call('GET', '/metrics')), /^fieldpost_cloud_settings_refused 1$/m);
   t.equal((await it.run('fieldpost-cloud check')).status, 78);
   // Without the last good settings a wrong one ends the start.
-  await it.must(`mv ${STATE}/settings.json /root`);
+  await it.must(`mv ${STATE}/settings.json /var`);
   t.not((await it.run('systemctl restart fieldpost-cloud')).status, 0);
   t.equal(
     await it.must(properties('ActiveState', 'ExecMainStatus', 'NRestarts')),
@@ -206,7 +206,7 @@ async function upgrade(t: Test, it: Container): Promise<void> {
   const kept = `cat ${KEYS} ${ENV_FILE}`;
   const before = await it.must(kept);
   const pid = await it.must(properties('MainPID'));
-  await it.must(`dpkg -i /root/${PACKAGE} < /dev/null`);
+  await it.must(`dpkg -i /var/${PACKAGE} < /dev/null`);
   t.equal(await it.must(kept), before, 'the keys and the settings stay');
   t.not(await it.must(properties('MainPID')), pid, 'the new program runs');
   t.match(await it.must(call('GET', '/devices/pompa-3')), /"destinations":1,/);
@@ -217,7 +217,7 @@ async function remove(t: Test, it: Container): Promise<void> {
   await it.must('dpkg --remove fieldpost-cloud');
   t.not((await it.run(`curl -sS ${CLOUD}/healthz`)).status, 0, 'nothing listens');
   t.match(await it.must(`ls ${STATE} ${ENV_FILE} ${KEYS}`), /settings\.json/);
-  await it.must(`dpkg -i /root/${PACKAGE}`);
+  await it.must(`dpkg -i /var/${PACKAGE}`);
   t.match(
     await it.must(call('GET', '/devices/pompa-3')),
     /"destinations":1,/,
