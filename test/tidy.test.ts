@@ -63,7 +63,7 @@ const PURE = [
   /^src\/device\/(?:book|link)\//,
   /^src\/base\/http\/(?:answer|http-memory|page)\.ts$/,
   /^src\/mail\/smtp-server\/(?:replies|transaction)\.ts$/,
-  /^src\/base\/(?:collections|event-stream|langs|limits|stamp|state-lines|text|json|turns|views)\.ts$/,
+  /^src\/base\/(?:collections|event-stream|fleet-lines|langs|limits|stamp|state-lines|text|json|turns|views)\.ts$/,
   /^src\/mail\/store\/(?:record|recovery|state|tally)\.ts$/,
   /^src\/mail\/delivery\/smtp\/(?:failure-classification|protocol)\.ts$/,
   /^src\/mail\/book\//,

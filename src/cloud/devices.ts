@@ -3,6 +3,7 @@
  * and lets the operator list them, filtered, in an order and in pages, and remove them.
  */
 import { FieldpostError } from '../base/errors.js';
+import { DEVICE_STATES, type DeviceState, type FleetCounts } from '../base/fleet-lines.js';
 import { SECOND_MS } from '../base/limits.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
@@ -15,16 +16,12 @@ export const CLOUD_DEVICES_MAX = 10_000;
 /** Devices of a store that several instances share. */
 export const FLEET_DEVICES_MAX = 200_000;
 
-/** All states that a device may be in, those that need a person first. `unheard`: it has a document or a key, and has sent
- * no heartbeat. */
-export const DEVICE_STATES = ['offline', 'online', 'moved', 'unheard'] as const;
-
 /** A device as the operator sees it. */
 export interface Device {
   readonly id: string;
   /** The name in its document; null: it has none. */
   readonly name: string | null;
-  readonly state: Sighting['state'] | 'unheard';
+  readonly state: DeviceState;
   /** Wall time of the last heartbeat; null: there was none, or its wall time is unknown. */
   readonly heardMs: number | null;
   /** Wall time since which it is in this state; null: not known. */
@@ -60,7 +57,7 @@ interface DeviceList {
   /** The number of devices that fit, on all pages. */
   readonly total: number;
   /** Of all devices, whether they fit or not. */
-  readonly counts: Readonly<Record<Device['state'] | 'attention', number>>;
+  readonly counts: FleetCounts;
 }
 
 /** True if the device is one of those that are wanted. */

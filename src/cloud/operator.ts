@@ -2,6 +2,7 @@
  * The calls of the operator, `GET /metrics` among them, and the page that uses them.
  */
 import { type Fault, FieldpostError, wordsOf } from '../base/errors.js';
+import { DEVICE_STATES } from '../base/fleet-lines.js';
 import type { Exchange } from '../base/http/exchange.js';
 import { sendPage } from '../base/http/html-page.js';
 import { by, METRICS_TYPE, metricsText } from '../base/http/metrics-text.js';
@@ -10,7 +11,7 @@ import { SECOND_MS } from '../base/limits.js';
 import { counted, isoOf } from '../base/text.js';
 import { queueMetrics, storageMetrics } from '../mail/metrics.js';
 import type { CloudParts } from './calls.js';
-import { CLOUD_DEVICES_MAX, DEVICE_STATES, type Device, type DeviceQuery, ORDERS } from './devices.js';
+import { CLOUD_DEVICES_MAX, type Device, type DeviceQuery, ORDERS } from './devices.js';
 import type { FleetStore } from './fleet-store.js';
 import { isDeviceId } from './keys.js';
 import type { DeviceStatus } from './presence.js';

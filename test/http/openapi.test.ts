@@ -4,11 +4,12 @@
  */
 import { readFileSync } from 'node:fs';
 import t from 'tap';
+import { DEVICE_STATES } from '../../src/base/fleet-lines.js';
 import { PROBLEMS } from '../../src/base/http/problem.js';
 import { LANGS } from '../../src/base/langs.js';
 import * as limits from '../../src/base/limits.js';
 import { LINK_STATES, RELAY_STATES, STATUSES, STORAGE_STATES } from '../../src/base/views.js';
-import { CLOUD_DEVICES_MAX, DEVICE_STATES } from '../../src/cloud/devices.js';
+import { CLOUD_DEVICES_MAX } from '../../src/cloud/devices.js';
 import { OUTAGES_MAX } from '../../src/cloud/outages.js';
 import { SAID } from '../../src/cloud/presence.js';
 import { CLOUD_ROUTES } from '../../src/cloud/routes.js';

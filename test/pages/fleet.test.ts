@@ -1,5 +1,6 @@
 import t from 'tap';
-import { fleetHeadline, peopleIn, queryFor, troubleOf } from '../../src/pages/fleet/devices.js';
+import { fleetHeadline, troubleOf } from '../../src/base/fleet-lines.js';
+import { peopleIn, queryFor } from '../../src/pages/fleet/devices.js';
 
 t.test('devices: the query', async (t) => {
   const asked = (words: string, state: string) => `${queryFor(words, state, 100)}`;

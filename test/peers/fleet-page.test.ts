@@ -201,6 +201,7 @@ t.test(
       await page.getByRole('button', { name: 'Make its key' }).click();
       const dialog = page.getByRole('dialog', { name: `Key of ${id}` });
       await dialog.getByText(`FIELDPOST_DEVICE_ID=${id}`).waitFor();
+      await dialog.getByText('/etc/credstore/fieldpost.cloud-key').waitFor();
       const key = (await dialog.locator('#key-text').textContent()) ?? '';
       t.match(key, /^[\w-]{43}$/);
       t.strictSame(await barriersOf(page), []);
@@ -242,6 +243,8 @@ t.test('without keys it asks for none; a device is removed', options, async (t) 
   const { page } = seen;
   await page.getByText('2 devices, all online').waitFor();
   t.equal(await page.getByRole('dialog').count(), 0);
+  await page.getByText('This cloud accepts any key, so it makes none').waitFor();
+  t.notOk(await page.getByLabel('Id of the new device').isVisible(), 'a key would mean nothing');
   const questions: string[] = [];
   page.on('dialog', (dialog) => {
     questions.push(dialog.message());
@@ -249,6 +252,8 @@ t.test('without keys it asks for none; a device is removed', options, async (t) 
   });
   await device(page, 'pump-2').locator('summary').click();
   const remove = page.getByRole('button', { name: 'Remove pump-2' });
+  await remove.waitFor();
+  t.equal(await page.getByRole('button', { name: 'New key' }).count(), 0);
   await remove.click();
   t.match(questions[0], 'Remove pump-2 and its address book?');
   await remove.click();

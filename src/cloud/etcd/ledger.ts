@@ -179,7 +179,10 @@ export class EtcdLedger implements Ledger, DeskLedger {
   /** A later record of the device replaces an earlier one. */
   #wait(id: string, decision: Decision | null = null, done?: (isKept: boolean) => void): void {
     const device = this.#options.devices.get(id);
-    if (device === undefined) return done?.(false);
+    if (device === undefined) {
+      done?.(false);
+      return;
+    }
     const before = this.#waiting.get(id);
     this.#waiting.set(id, {
       ...{ id, device, decision: decision ?? before?.decision ?? null },

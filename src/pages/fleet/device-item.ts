@@ -1,12 +1,13 @@
 /**
  * One device of the list: it opens to whom the cloud would tell.
  */
+import { type FleetDevice, troubleOf } from '../../base/fleet-lines.js';
 import { MINUTE_MS, SECOND_MS } from '../../base/limits.js';
 import { counted, oneLine, span } from '../../base/text.js';
 import { button, factList, html, openable, show } from '../dom.js';
 import { type Live, Refusal, wordsOf } from '../live.js';
 import { clockTime, exactTime, TYPES } from '../words.js';
-import { type FleetDevice, peopleIn, STATE_WORDS, troubleOf } from './devices.js';
+import { peopleIn, STATE_WORDS } from './devices.js';
 
 /** Without a value it is not shown. */
 type Fact = readonly [name: string, value: string | null];
@@ -42,12 +43,12 @@ export function deviceItem(
   return openable(summary, [told], before, opened);
 }
 
-/** Fills the open device with what the cloud knows now. */
+/** Fills the open device with what the cloud knows now. `newKey`: makes a key; null where keys mean nothing. */
 export async function fillDevice(
   place: Element,
   device: FleetDevice,
   live: Live,
-  newKey: (id: string) => void,
+  newKey: ((id: string) => void) | null,
 ): Promise<void> {
   const { id, lastHeartbeat, since } = device;
   const facts: readonly Fact[] = [
@@ -65,7 +66,7 @@ export async function fillDevice(
       'div',
       { class: 'buttons' },
       button('Remove', () => remove(id, live), `Remove ${id}`),
-      button('New key', () => newKey(id), `New key for ${id}`),
+      ...(newKey === null ? [] : [button('New key', () => newKey(id), `New key for ${id}`)]),
     ),
   ]);
 }

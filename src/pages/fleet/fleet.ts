@@ -3,19 +3,19 @@
  * and makes keys for them.
  */
 
-import { counted } from '../../base/text.js';
-import { byId, html, say, sayHeadline, showList } from '../dom.js';
-import { type Answered, keepFresh, type Live } from '../live.js';
-import { deviceItem, fillDevice, shownOf } from './device-item.js';
 import {
   ATTENTION,
   countOf,
   DEVICE_STATES,
   type FleetDevice,
   fleetHeadline,
-  queryFor,
-  settingsFor,
-} from './devices.js';
+  joiningSteps,
+} from '../../base/fleet-lines.js';
+import { counted } from '../../base/text.js';
+import { byId, html, say, sayHeadline, showList } from '../dom.js';
+import { type Answered, keepFresh, type Live } from '../live.js';
+import { deviceItem, fillDevice, shownOf } from './device-item.js';
+import { queryFor } from './devices.js';
 
 /** The list of very many devices is long. */
 const REFRESH_MS = 5000;
@@ -27,7 +27,11 @@ const PAGE_MS = 60_000;
 function main(): void {
   // Without a keys file any key opens every call, but there must be one.
   const live = keepFresh('the cloud', read, { everyMs: REFRESH_MS, otherToken: 'any' });
-  const newKey = createKeyDialog(live);
+  // There a key means nothing, and the cloud makes none.
+  const isOpen = !('token' in document.documentElement.dataset);
+  byId('add').hidden = isOpen;
+  byId('add-open').hidden = !isOpen;
+  const newKey = isOpen ? null : createKeyDialog(live);
   const search = byId<HTMLInputElement>('search');
   const state = byId<HTMLSelectElement>('state');
   const more = byId('more');
@@ -115,7 +119,10 @@ function createKeyDialog(live: Live): (id: string) => void {
     key.textContent = body.key;
     copied.textContent = '';
     byId('key-device').textContent = id;
-    byId('key-settings').textContent = settingsFor(location.origin + location.pathname, id);
+    const steps = joiningSteps(location.origin + location.pathname, id);
+    byId('key-steps').replaceChildren(
+      ...steps.map(([words, text]) => html('li', {}, words, html('pre', {}, text))),
+    );
     dialog.showModal();
   }
 
