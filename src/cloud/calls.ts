@@ -14,7 +14,7 @@ import type { Delivery } from '../mail/delivery/delivery.js';
 import type { System } from '../mail/engine.js';
 import type { Store } from '../mail/store/store.js';
 import type { Devices } from './devices.js';
-import { type Document, misunderstood } from './document.js';
+import { type Document, misunderstood, type People } from './document.js';
 import type { FleetStore } from './fleet-store.js';
 import type { OutageLog } from './outages.js';
 import type { AcceptedMessages, Outbox } from './outbox.js';
@@ -28,16 +28,21 @@ export interface CloudParts {
   /** The messages to people. */
   readonly store: Store;
   /** Of those messages. */
-  readonly delivery: Pick<Delivery, 'outcomes'>;
+  readonly delivery: Pick<Delivery, 'outcomes' | 'relayView'>;
   readonly accepted: AcceptedMessages;
   readonly fleet: FleetStore;
   readonly devices: Devices;
+  readonly people: Pick<People, 'count'>;
   readonly outbox: Outbox;
   readonly outages: OutageLog;
   /** Calls that were refused. */
   readonly refused: RefusedTotals;
   /** Since the start. */
   readonly totals: { heartbeats: number };
+  /** On the boot's clock. */
+  readonly startedMs: number;
+  /** The last warnings and errors, as they are in the log. */
+  readonly faults: readonly string[];
 }
 
 /** Heartbeats within a delay: two of them can be lost before people are told. */

@@ -17,6 +17,8 @@ import { createHttp } from '../base/http/http.js';
 import { RefusedTotals } from '../base/http/problem.js';
 import { STOP_REQUESTS_MS } from '../base/limits.js';
 import { openListeners } from '../base/system/listen.js';
+import { createLog, type LogFields } from '../base/system/log.js';
+import { oneLine } from '../base/text.js';
 import { Delivery } from '../mail/delivery/delivery.js';
 import { inOrder, type Reloaded, type System, storeOptions, tokenSources } from '../mail/engine.js';
 import type { Draft, SendShort } from '../mail/message/message.js';
@@ -54,7 +56,12 @@ export interface Cloud {
  * Starts the cloud. Resolves when it answers devices. Rejects with FieldpostError (`already-running`, `unavailable`) or
  * the disk's error, with nothing left running. `shortWay` sends SMS, phone and push messages in place of the webhook.
  */
-export async function createCloud(config: CloudConfig, system: System, shortWay?: SendShort): Promise<Cloud> {
+export async function createCloud(
+  config: CloudConfig,
+  outside: System,
+  shortWay?: SendShort,
+): Promise<Cloud> {
+  const { system, faults } = keepingFaults(outside);
   const store = await openStore({
     ...storeOptions(config, system),
     directory: join(directoryOf(config), 'outbox'),
@@ -65,7 +72,7 @@ export async function createCloud(config: CloudConfig, system: System, shortWay?
   });
   let parts: Parts | null = null;
   try {
-    parts = await build(config, system, store, shortWay);
+    parts = await build(config, system, { store, faults }, shortWay);
     return await start(parts);
   } catch (error) {
     // It follows etcd already.
@@ -73,6 +80,27 @@ export async function createCloud(config: CloudConfig, system: System, shortWay?
     await store.close();
     throw error;
   }
+}
+
+/** A person on call is shown so many warnings and errors. */
+export const FAULTS_MAX = 10;
+const FAULT_CHARS_MAX = 500;
+
+/** The same outside; `faults` are the last warnings and errors of its log. */
+function keepingFaults(system: System): { readonly system: System; readonly faults: readonly string[] } {
+  const faults: string[] = [];
+  const { log, clock } = system;
+  const kept = createLog({
+    ...{ level: 'warn', priorities: false, wallMs: () => clock.wallMs() },
+    write(line) {
+      if (faults.push(oneLine(line, FAULT_CHARS_MAX)) > FAULTS_MAX) faults.shift();
+    },
+  });
+  const both = (level: 'warn' | 'error') => (event: string, fields?: LogFields) => {
+    kept[level](event, fields);
+    log[level](event, fields);
+  };
+  return { system: { ...system, log: { ...log, warn: both('warn'), error: both('error') } }, faults };
 }
 
 /** The present keys file and the check of keys. A reload replaces both. */
@@ -85,7 +113,12 @@ interface Access {
 type Parts = Awaited<ReturnType<typeof build>>;
 
 /** Builds each part from those before it. */
-async function build(config: CloudConfig, system: System, store: Store, shortWay?: SendShort) {
+async function build(
+  config: CloudConfig,
+  system: System,
+  { store, faults }: { store: Store; faults: readonly string[] },
+  shortWay?: SendShort,
+) {
   const { clock, log } = system;
   const webhook = shortWay ? null : await openWebhook(config, system);
   const send = shortWay ?? webhook?.send;
@@ -126,7 +159,8 @@ async function build(config: CloudConfig, system: System, store: Store, shortWay
   const keysFile = () => access.keysFile;
   const devices = new Devices({ watch, documents, keys, keysFile, clock, log, devicesMax });
   const counts = { refused: new RefusedTotals(), totals: { heartbeats: 0 } };
-  const calls = { config, system, store, fleet, delivery, accepted, devices, outbox, outages, ...counts };
+  const told = { people, faults, startedMs: clock.bootMs(), ...counts };
+  const calls = { config, system, store, fleet, delivery, accepted, devices, outbox, outages, ...told };
   return { ...calls, webhook, access, http: createCloudHttp(calls, access, system) };
 }
 

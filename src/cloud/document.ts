@@ -108,6 +108,11 @@ export class People {
   /** The hashes of each device's people. */
   readonly #people = new Map<string, readonly number[]>();
 
+  /** The number of people whom any document names. */
+  get count(): number {
+    return this.#devices.size;
+  }
+
   /** The people in the device's document (`peopleOf`), each once; null: the document is gone. */
   set(device: string, people: readonly string[] | null): void {
     for (const hash of this.#people.get(device) ?? []) this.#add(hash, -1);

@@ -103,6 +103,40 @@ function assertHealthy({ store, accepted, fleet }: CloudParts): void {
   if (fullness !== null) throw new FieldpostError('unavailable', fullness);
 }
 
+/** `GET /status`: what a person on call asks first. */
+export async function getStatus(exchange: Exchange, parts: CloudParts): Promise<void> {
+  const { config, system, store, devices, fleet, people, delivery, accepted, startedMs, faults } = parts;
+  await store.look();
+  const { counts } = await devices.list({ ...ANY, limit: 1 });
+  const { state, sinceMs, reason, name = null } = delivery.relayView();
+  const { used, limits, reason: fullness } = store.room();
+  const settings = system.settingsFault?.() ?? null;
+  exchange.json(200, {
+    version: system.version,
+    uptimeMs: system.clock.bootMs() - startedMs,
+    fault: faultOf(parts),
+    devices: { ...counts, refused: devices.refused },
+    people: { named: people.count, untold: fleet.watch.untold },
+    store: config.cloudServerStore === null ? 'files' : 'etcd',
+    relay: { state, since: timeOf(sinceMs), reason, name },
+    queue: { ...store.counts(), used, limits, full: fullness !== null, reason: fullness },
+    outbox: accepted.waiting,
+    storage: store.storage(),
+    settings: settings === null ? null : { since: timeOf(settings.sinceMs), reason: settings.reason },
+    faults,
+  });
+}
+
+/** Why the cloud cannot do its work; null: it can. */
+function faultOf(parts: CloudParts): string | null {
+  try {
+    assertHealthy(parts);
+    return null;
+  } catch (error) {
+    return wordsOf(error);
+  }
+}
+
 /** After so many devices of a count other work gets its turn. */
 const SLICE = 2000;
 
@@ -119,12 +153,7 @@ export async function statusLine(parts: CloudParts): Promise<string> {
   const words = [`${counted(counts.online, 'device')} online`, `${counts.offline} offline`];
   const fault = system.settingsFault?.() ?? null;
   if (fault !== null) words.unshift(`settings refused (${fault.reason})`);
-  try {
-    assertHealthy(parts);
-  } catch (error) {
-    words.push(wordsOf(error));
-  }
-  return words.join(', ');
+  return [...words, faultOf(parts) ?? []].flat().join(', ');
 }
 
 const CLOUD = metricsText('fieldpost_cloud_');

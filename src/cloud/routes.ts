@@ -24,6 +24,7 @@ export const CLOUD_ROUTES: readonly CloudRoute[] = [
   { method: 'GET', path: '/devices/{id}/outages', handle: operator.listOutages, for: 'operator' },
   { method: 'DELETE', path: '/devices/{id}', handle: operator.removeDevice, for: 'operator' },
   { method: 'POST', path: '/devices/{id}/key', handle: operator.makeKey, for: 'operator' },
+  { method: 'GET', path: '/status', handle: operator.getStatus, for: 'operator' },
   { method: 'GET', path: '/metrics', handle: operator.getMetrics, for: 'operator' },
   { method: 'GET', path: '/', handle: operator.getFleetPage, for: 'anyone' },
   { method: 'GET', path: '/healthz', handle: operator.getHealth, for: 'anyone' },

@@ -4,11 +4,12 @@ import { text as textOf } from 'node:stream/consumers';
 import t from 'tap';
 import { SECOND_MS } from '../../src/base/limits.js';
 import type { SettingsFault } from '../../src/base/views.js';
+import { FAULTS_MAX } from '../../src/cloud/cloud.js';
 import { fleetMetrics } from '../../src/cloud/operator.js';
 import { FakeClock } from '../support/clock.js';
 import { described } from '../support/described.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
-import { startCloud, type TestCloud } from '../support/reference-cloud.js';
+import { EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
 
 const KEYS = '* boss\npump-3 three\n';
 const QUEUE = { queued: 1, deferred: 2, failed: 0 };
@@ -342,6 +343,54 @@ t.test('the status line counts devices, and tells of a fault', async (t) => {
   const { detail } = (await cloud.call('GET', '/healthz')).json;
   t.equal(await cloud.status(), `1 device online, 1 offline, ${detail}`);
   t.match(detail, /space|free/);
+  // The stop writes, too.
+  disk.capacityBytes = capacityBytes;
+});
+
+t.test('status: the state of the cloud, whom it could tell, and its last faults', async (t) => {
+  await using at = await started();
+  const { cloud, boss, beat } = at;
+  t.equal((await cloud.call('GET', '/status', { key: 'three' })).status, 401);
+  const calm = (await boss('GET', '/status')).json;
+  t.match(calm, { fault: null, store: 'files', settings: null, people: { named: 0, untold: 0 } });
+  const body = { destinations: [JAN, EWA] };
+  await boss('PUT', '/devices/pump-3/destinations', { body, headers: { 'If-None-Match': '*' } });
+  await beat('pump-3', 'three', { relay: 'failing' });
+  for (let seconds = 0; seconds < 100; seconds += 10) await cloud.clock.advance(10 * SECOND_MS);
+  t.match((await boss('GET', '/status')).json, {
+    uptimeMs: 100_000,
+    devices: { online: 0, offline: 1, attention: 1, refused: 0 },
+    people: { named: 2 },
+    relay: { state: 'none', name: null },
+    storage: { state: 'ok' },
+  });
+});
+
+t.test('status: the last faults of the log, and why the cloud cannot do its work', async (t) => {
+  const ids = Array.from({ length: FAULTS_MAX + 2 }, (_, n) => `pump-${n}`);
+  const keys = `* boss\n${ids.map((id) => `${id} key\n`).join('')}`;
+  const env = { FIELDPOST_CLOUD_SERVER_HOURLY_LIMIT: '1' };
+  await using at = await started(keys, { env, send: async () => ({ kind: 'taken', reply: '200' }) });
+  for (const device of ids) {
+    for (const id of ['a', 'b']) {
+      const body = { id, type: 2, destination: '+31612345678', message: 'Hi' };
+      const headers = { 'Idempotency-Key': id };
+      await at.cloud.call('POST', `/devices/${device}/messages`, { key: 'key', headers, body });
+    }
+  }
+  const { faults } = (await at.boss('GET', '/status')).json;
+  const now = new Date(at.cloud.clock.wallMs()).toISOString();
+  t.equal(faults.length, FAULTS_MAX);
+  t.match(faults[0], `${now} warn device limited device=${ids[2]} reason=`, 'the oldest make way');
+  t.match(faults.at(-1), `device=${ids.at(-1)}`);
+  t.match(at.cloud.lines.join(''), 'device limited device=pump-0', 'the log has all');
+
+  const { disk } = at.cloud;
+  const { capacityBytes } = disk;
+  disk.capacityBytes = 0;
+  const { fault, storage } = (await at.boss('GET', '/status')).json;
+  t.match(storage.reason, /free/);
+  t.equal(fault, storage.reason);
   // The stop writes, too.
   disk.capacityBytes = capacityBytes;
 });

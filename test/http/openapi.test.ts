@@ -9,6 +9,7 @@ import { PROBLEMS } from '../../src/base/http/problem.js';
 import { LANGS } from '../../src/base/langs.js';
 import * as limits from '../../src/base/limits.js';
 import { LINK_STATES, RELAY_STATES, STATUSES, STORAGE_STATES } from '../../src/base/views.js';
+import { FAULTS_MAX } from '../../src/cloud/cloud.js';
 import { CLOUD_DEVICES_MAX } from '../../src/cloud/devices.js';
 import { OUTAGES_MAX } from '../../src/cloud/outages.js';
 import { SAID } from '../../src/cloud/presence.js';
@@ -103,6 +104,10 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'Outage told of enum': ['offline', 'online'],
     'Outage told type enum': TYPES,
     'DeviceState enum': DEVICE_STATES,
+    'Status store enum': ['files', 'etcd'],
+    'Status relay state enum': RELAY_STATES,
+    'Status storage state enum': STORAGE_STATES,
+    'Status faults maxItems': FAULTS_MAX,
     'Problem type enum': PROBLEM_TYPES,
   },
 };
