@@ -3,6 +3,7 @@
  * The program of the reference cloud.
  */
 import about from '../package.json' with { type: 'json' };
+import { listenerUids } from './base/system/peer.js';
 import { runProcess } from './base/system/process.js';
 import { runCommand } from './cli/cli.js';
 import { CLOUD_PROGRAM } from './cli/cloud.js';
@@ -30,6 +31,8 @@ void runProcess((self) =>
   runCommand(CLOUD_PROGRAM, self.argv.slice(2), {
     ...contextOf(self, version),
     settings: CLOUD_SETTINGS,
+    clock: self.clock,
+    listenerUids,
     service: name,
     isUnit: isUnitOf(name, self),
     serve: (settings) => serve(CLOUD, settings, self),

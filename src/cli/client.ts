@@ -1,5 +1,6 @@
 /**
- * Calls the running daemon for the commands. Every failure becomes a CommandError that says what to do.
+ * Calls the running daemon, or the reference cloud, for the commands. Every failure becomes a CommandError that says what to
+ * do.
  */
 import { Buffer } from 'node:buffer';
 import { type ClientRequest, request } from 'node:http';
@@ -13,7 +14,7 @@ import { problemWords } from '../base/http/answer.js';
 import { isJsonObject, jsonIn } from '../base/json.js';
 import { MIB, SECOND_MS } from '../base/limits.js';
 import { refusalOfSelf } from '../base/retry/call-error.js';
-import { type CommandContext, CommandError } from './command.js';
+import { type CallContext, type CommandContext, CommandError, type ProgramContext } from './command.js';
 import { stateDirectoryOf } from './environment.js';
 
 /** The daemon's answer to a successful call. */
@@ -89,11 +90,15 @@ export function connect(context: CommandContext): Call {
     throw new CommandError(EXIT.config, parsed.problems.map(formatProblem).join('\n'));
   const { listen, apiToken } = parsed.config;
   const listeners = [...(context.ofService ? context.sockets : []), ...listen];
-  const ways = waysOver(listeners, 'operate', apiToken, context);
+  return firstOf(waysOver(listeners, 'operate', apiToken, context));
+}
+
+/** Calls over the first way that works. */
+export function firstOf(ways: readonly Call[]): Call {
   return async (...request) => {
     const { answer, faults } = await callFirst(ways, request, isAway);
     if (answer !== null) return answer;
-    const [first = new CommandError(EXIT.config, 'FIELDPOST_LISTEN names no listener'), ...rest] = faults;
+    const [first = new CommandError(EXIT.config, 'the settings name no listener'), ...rest] = faults;
     throw rest.reduce((most, fault) => (weightOf(fault) > weightOf(most) ? fault : most), first);
   };
 }
@@ -115,12 +120,16 @@ export function isShut({ status, code }: CallError): boolean {
   return status === 401 || status === 403;
 }
 
+/** What people call the service. The cloud is the other one. */
+const isDaemon = ({ service }: Pick<ProgramContext, 'service'>) => service === 'fieldpost';
+const nounOf = (context: Pick<ProgramContext, 'service'>) => (isDaemon(context) ? 'daemon' : 'cloud');
+
 /** The ways to the daemon. Unix sockets go first: they need no token, and wait for a daemon that restarts. */
 export function waysOver(
   listeners: readonly ListenConfig[],
   purpose: Purpose,
   token: string | null,
-  context: CommandContext,
+  context: CallContext,
 ): readonly Call[] {
   const rank = (one: ListenConfig) => {
     if (one.kind === 'unix' && one.sendOnly) return purpose === 'send' ? 0 : 3;
@@ -129,8 +138,8 @@ export function waysOver(
   return [...listeners]
     .sort((a, b) => rank(a) - rank(b))
     .map((one) => async (method, path, content = {}) => {
-      // Whoever has made a unix socket, its mode is its guard.
-      const shown = one.kind === 'tcp' ? token : null;
+      // Whoever has made a unix socket, its mode is its guard. The cloud asks for a key there, too.
+      const shown = one.kind === 'tcp' || !isDaemon(context) ? token : null;
       if (one.kind === 'tcp' && shown !== null) await refuseStranger(one, context);
       return await call(one, shown, context, method, path, content);
     });
@@ -157,7 +166,7 @@ export async function callFirst(
 /** Throws if the program that listens there is not of root, of the service, or of this user. It would learn the token. */
 async function refuseStranger(
   listener: ListenConfig & { kind: 'tcp' },
-  { env, listenerUids, statOf, service }: CommandContext,
+  { env, listenerUids, statOf, service }: CallContext,
 ): Promise<void> {
   const own = statOf?.('/proc/self');
   if (listenerUids === undefined || statOf === undefined || !own) return;
@@ -178,7 +187,7 @@ async function refuseStranger(
 async function call(
   listener: ListenConfig,
   token: string | null,
-  context: CommandContext,
+  context: CallContext,
   method: string,
   path: string,
   content: CallContent,
@@ -195,7 +204,7 @@ async function call(
   };
   const { answerMs = ANSWER_MS, onChunk } = content;
   const raw = await exchange(listener, context, { method, path, headers, answerMs, onChunk }, body);
-  return understand(raw, listener, token !== null);
+  return understand(raw, listener, context, token !== null);
 }
 
 function bodyOf({ json, body }: CallContent): Body | null {
@@ -216,7 +225,7 @@ type RawAnswer = Answer & { readonly body: Buffer };
 
 function exchange(
   listener: ListenConfig,
-  context: CommandContext,
+  context: CallContext,
   { answerMs, onChunk, ...head }: Head,
   body: Body | null,
 ): Promise<RawAnswer> {
@@ -224,7 +233,7 @@ function exchange(
   return new Promise((resolve, reject) => {
     const sent = request({ ...where, ...head, agent: false });
     const late = () => {
-      const words = `the daemon on ${showListener(listener)} does not answer`;
+      const words = `the ${nounOf(context)} on ${showListener(listener)} does not answer`;
       fail(new CallError(EXIT.unavailable, words, '', { code: 'ETIMEDOUT' }));
     };
     let deadline = context.clock.after(answerMs, late);
@@ -236,7 +245,7 @@ function exchange(
     const fail = (error: unknown) => {
       deadline.stop();
       sent.destroy();
-      reject(error instanceof CommandError ? error : unreachable(error, listener));
+      reject(error instanceof CommandError ? error : unreachable(error, listener, context));
     };
     sent.once('socket', refuseSelf);
     let isAnswered = false;
@@ -305,17 +314,17 @@ function addressOf(listener: ListenConfig & { kind: 'tcp' }): { host: string; po
   return { host, port: listener.port };
 }
 
-function unreachable(error: unknown, listener: ListenConfig): CallError {
+function unreachable(error: unknown, listener: ListenConfig, context: CallContext): CallError {
   const where = showListener(listener);
   const code = systemCodeOf(error);
   if (code === 'EACCES' || code === 'EPERM') {
-    const words = `this user has no permission to use the daemon on ${where}`;
+    const words = `this user has no permission to use the ${nounOf(context)} on ${where}`;
     return new CallError(EXIT.noPermission, words, '', { code });
   }
   const gone = code === 'ECONNREFUSED' || code === 'ENOENT';
   const why = gone ? '' : ` (${wordsOf(error)})`;
-  const hint = 'Is the service running? systemctl status fieldpost';
-  return new CallError(EXIT.unavailable, `no daemon answers on ${where}${why}`, hint, { code });
+  const hint = `Is the service running? systemctl status ${context.service}`;
+  return new CallError(EXIT.unavailable, `no ${nounOf(context)} answers on ${where}${why}`, hint, { code });
 }
 
 function foreign(listener: ListenConfig): CallError {
@@ -326,6 +335,7 @@ function foreign(listener: ListenConfig): CallError {
 function understand(
   { status, replayed, body }: RawAnswer,
   listener: ListenConfig,
+  context: CallContext,
   hasToken: boolean,
 ): Answer {
   const isDone = status >= 200 && status < 300;
@@ -333,7 +343,7 @@ function understand(
   const json = jsonIn(body);
   if (json === undefined) throw foreign(listener);
   if (isDone) return { status, body: json, replayed };
-  throw status === 401 ? withoutAccess(listener, hasToken) : refused(status, json);
+  throw status === 401 && isDaemon(context) ? withoutAccess(listener, hasToken) : refused(status, json);
 }
 
 /** Says whether the token is missing or wrong: an older daemon says the same of both. */
@@ -353,7 +363,7 @@ function withoutAccess(listener: ListenConfig, hasToken: boolean): CallError {
 
 /** The daemon's problem (RFC 9457) as a CallError: its words, and each fault on its own line. */
 function refused(status: number, body: unknown): CallError {
-  const words = problemWords(body) ?? `the daemon answers ${status}`;
+  const words = problemWords(body) ?? `it answers ${status}`;
   const { errors } = isJsonObject(body) ? body : {};
   const lines = (Array.isArray(errors) ? errors : []).map(
     (fault: { pointer?: unknown; detail?: unknown }) => `  ${fault?.pointer}: ${fault?.detail}`,
@@ -362,7 +372,7 @@ function refused(status: number, body: unknown): CallError {
 }
 
 function exitCodeOf(status: number): number {
-  if (status === 403) return EXIT.noPermission;
+  if (status === 401 || status === 403) return EXIT.noPermission;
   // Full, stopping, or a failing disk: the same call may succeed later.
   if (status === 408 || status === 429 || status >= 500) return EXIT.tempFail;
   return EXIT.data;

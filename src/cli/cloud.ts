@@ -3,7 +3,7 @@
  */
 import { checkOf } from './check.js';
 import type { Program } from './cli.js';
-import type { ProgramContext } from './command.js';
+import type { OperatorContext } from './command.js';
 import { serviceCommand, versionOf } from './service.js';
 
 const NAME = 'fieldpost-cloud';
@@ -17,11 +17,16 @@ its settings again.`,
 });
 
 /** The program of the reference cloud. */
-export const CLOUD_PROGRAM: Program<ProgramContext> = {
+export const CLOUD_PROGRAM: Program<OperatorContext> = {
   name: NAME,
   commands: {
     serve: async () => serve,
     check: async () => checkOf(NAME, 'cloud'),
+    status: async () => (await import('./operator/status.js')).status,
+    devices: async () => (await import('./operator/devices.js')).devices,
+    device: async () => (await import('./operator/device.js')).device,
+    key: async () => (await import('./operator/keys.js')).key,
+    remove: async () => (await import('./operator/keys.js')).remove,
     help: async () => (await import('./help.js')).helpOf(CLOUD_PROGRAM),
     version: async () => versionOf(NAME),
   },

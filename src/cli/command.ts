@@ -70,16 +70,32 @@ export interface ProgramContext {
   readonly serve: (settings: SettingsSource) => Promise<number>;
 }
 
+/** What the operator's commands need of the configuration of the reference cloud. */
+export interface OperatorConfig extends MailConfig {
+  readonly cloudServerListen: readonly ListenConfig[];
+  readonly cloudServerKeys: ReadonlyMap<string, readonly string[]> | null;
+}
+
+/** The process and the outside, for a command that calls the service of its program. */
+export interface CallContext extends ProgramContext {
+  /** The users that listen on this address of this device; none, or left out: not known. */
+  readonly listenerUids?: (host: string, port: number) => Promise<readonly number[]>;
+  readonly clock: Clock;
+}
+
+/** The process and the outside, for a command of the reference cloud. */
+export interface OperatorContext extends CallContext {
+  readonly settings: Settings<OperatorConfig>;
+}
+
 /** The process and the outside, for a command of the device. */
-export interface CommandContext extends ProgramContext {
+export interface CommandContext extends CallContext {
   readonly settings: Settings<ClientConfig>;
   readonly stdin: () => AsyncIterable<Uint8Array>;
   /** The kind of standard input. `none`: a terminal or /dev/null, which is read only if `-` asks for it. */
   readonly stdinKind: () => 'piped' | 'socket' | 'none';
   /** The sockets of the service on this device. */
   readonly sockets: readonly ListenConfig[];
-  /** The users that listen on this address of this device; none, or left out: not known. */
-  readonly listenerUids?: (host: string, port: number) => Promise<readonly number[]>;
   /** Opens a file for reading; rejects with the error of node:fs. */
   readonly open: (path: string) => Promise<Pick<DiskFile, 'read' | 'size' | 'close'>>;
   /** Makes a file without a name for temporary data; it is gone once it is closed. */
@@ -93,7 +109,6 @@ export interface CommandContext extends ProgramContext {
   readonly writeNew: (path: string, text: string) => Promise<void>;
   /** Runs another program and gives its output. Rejects if it is not there, fails, or takes too long. */
   readonly outputOf: (program: string, args: readonly string[]) => Promise<string>;
-  readonly clock: Clock;
   /** True: the settings are those of the service on this device, and not of the environment or an env file. */
   readonly ofService?: boolean;
 }

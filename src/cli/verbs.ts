@@ -5,7 +5,13 @@ import { guessOf } from '../base/config/nearest.js';
 import { EXIT } from '../base/errors.js';
 import { visible } from '../base/text.js';
 import type { Call } from './client.js';
-import { type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
+import {
+  type CommandContext,
+  CommandError,
+  type CommandInput,
+  type ProgramContext,
+  textOption,
+} from './command.js';
 import { json, TYPE_NAMES, typeNumber } from './words.js';
 
 /** Carries out a verb; `words` are those after it. */
@@ -32,7 +38,7 @@ export async function forEachId(
   ids: readonly string[],
   done: string,
   { options }: CommandInput,
-  context: CommandContext,
+  context: Pick<ProgramContext, 'stdout' | 'stderr' | 'service'>,
   work: (id: string) => Promise<void>,
 ): Promise<void> {
   let refusal: CommandError | null = null;
@@ -45,7 +51,7 @@ export async function forEachId(
       if (!isJson) context.stdout.write(`${visible(id)} ${done}\n`);
     } catch (error) {
       if (!(error instanceof CommandError) || error.exitCode !== EXIT.data) throw error;
-      if (refusal !== null) context.stderr.write(`fieldpost: ${visible(refusal.message, '\n')}\n`);
+      if (refusal !== null) context.stderr.write(`${context.service}: ${visible(refusal.message, '\n')}\n`);
       refusal = error;
     }
   }

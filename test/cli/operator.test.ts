@@ -1,0 +1,269 @@
+/** The operator's commands of the reference cloud, against a real one. */
+import t from 'tap';
+import { runCommand } from '../../src/cli/cli.js';
+import { CLOUD_PROGRAM } from '../../src/cli/cloud.js';
+import type { OperatorContext } from '../../src/cli/command.js';
+import { CLOUD_SETTINGS } from '../../src/cloud/settings.js';
+import { FakeClock } from '../support/clock.js';
+import { DESTINATIONS, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
+import { failure, preparedDaemon } from './terminal.js';
+
+const KEYS = '* boss\npump-3 three\n';
+const SECOND_MS = 1000;
+
+interface World extends Partial<OperatorContext> {
+  /** The keys file of the command's settings; null: they name none. */
+  readonly keys?: string | null;
+}
+
+/** Runs `fieldpost-cloud <argv>` for the cloud at this URL. */
+async function operator(url: string, argv: readonly string[], { keys = KEYS, ...more }: World = {}) {
+  const [out, err]: [string[], string[]] = [[], []];
+  const code = await runCommand<OperatorContext>(CLOUD_PROGRAM, argv, {
+    env: {
+      FIELDPOST_CLOUD_SERVER_LISTEN: url.replace('http://', ''),
+      ...(keys !== null && { FIELDPOST_CLOUD_SERVER_KEYS_FILE: '/etc/keys' }),
+    },
+    settings: CLOUD_SETTINGS,
+    stdout: { write: (text) => void out.push(text), isTTY: false },
+    stderr: { write: (text) => void err.push(text), isTTY: false },
+    read(path) {
+      if (path === '/etc/keys' && keys !== null) return keys;
+      throw failure('ENOENT', path);
+    },
+    list: () => [],
+    fileSystemBytes: async () => Number.POSITIVE_INFINITY,
+    hostname: 'cloud.example',
+    version: '1.2.3',
+    service: 'fieldpost-cloud',
+    isUnit: false,
+    tryRelay: async () => null,
+    serve: async () => 0,
+    clock: new FakeClock(),
+    ...more,
+  });
+  return { code, out: out.join(''), err: err.join('') };
+}
+
+const beat = (cloud: TestCloud, id: string, key: string, more: object = {}) =>
+  cloud.call('PUT', `/devices/${id}/heartbeat`, { key, body: { state: 'running', ...more } });
+
+const store = (cloud: TestCloud, document: object) =>
+  cloud.call('PUT', DESTINATIONS, { key: 'boss', body: document, headers: { 'If-None-Match': '*' } });
+
+async function pass(cloud: TestCloud, seconds: number): Promise<void> {
+  for (let n = 0; n < seconds; n += 10) await cloud.clock.advance(10 * SECOND_MS);
+}
+
+t.test('devices: a table, who is offline, parts of it, and JSON', async (t) => {
+  const keys = `${KEYS}pump-4 four\npump-5 five\n`;
+  await using cloud = await startCloud({ keys });
+  await beat(cloud, 'pump-3', 'three', { version: '1.2.3' });
+  await store(cloud, { name: 'Sluis \u001b[2J', destinations: [] });
+  await pass(cloud, 100);
+  await beat(cloud, 'pump-4', 'four', { relay: 'failing' });
+  const run = (...argv: string[]) => operator(cloud.url, ['devices', ...argv], { keys });
+  const { code, out } = await run();
+  t.equal(code, 0);
+  const since = (ms: number) =>
+    new Date(cloud.clock.wallMs() - ms).toISOString().replace('T', ' ').slice(0, 19);
+  t.strictSame(out.split('\n'), [
+    'ID      STATE    SINCE (UTC)          VERSION  TROUBLE        NAME',
+    `pump-3  offline  ${since(100_000)}  1.2.3                   Sluis [2J`,
+    `pump-4  online   ${since(0)}           relay failing`,
+    'pump-5  unheard',
+    '',
+    'In all: 1 of 3 devices is offline; 1 needs attention.',
+    '',
+  ]);
+  t.match((await run('--offline')).out, /^ID .*\npump-3 [^\n]+\n\nIn all: /);
+  t.match((await run('--attention')).out, /^ID .*\npump-4 [^\n]+\n\nIn all: /);
+  t.match((await run('--state', 'unheard')).out, /^ID .*\npump-5 [^\n]+\n\nIn all: /);
+  t.match((await run('SLU')).out, /^ID .*\npump-3 /);
+  t.match((await run('--limit', '2')).out, /\n\n2 of 3 shown\. In all: /);
+  t.match((await run('nobody')).out, /^No such device is found\. In all: /);
+  const listed = JSON.parse((await run('--json', '--offline')).out);
+  t.match(listed, [{ id: 'pump-3', state: 'offline', version: '1.2.3', destinations: 0 }]);
+  t.equal(listed.length, 1);
+  for (const wrong of [
+    ['--state', 'gone'],
+    ['--offline', '--state', 'moved'],
+    ['a', 'b'],
+    ['--limit', '0'],
+  ])
+    t.equal((await run(...wrong)).code, 64, wrong.join(' '));
+});
+
+t.test('devices: all pages of a long list, and no more than asked for', async (t) => {
+  const ids = Array.from({ length: 2001 }, (_, n) => `pump-${n}`);
+  const keys = `* boss\n${ids.map((id) => `${id} key`).join('\n')}\n`;
+  await using cloud = await startCloud({ keys });
+  const listed = async (...argv: string[]) => {
+    const run = operator(cloud.url, ['devices', '--json', ...argv], { keys });
+    // The list pauses.
+    let isOver = false;
+    void run.finally(() => (isOver = true));
+    while (!isOver) {
+      await new Promise((resolve) => setImmediate(resolve));
+      await cloud.clock.advance(0);
+    }
+    return JSON.parse((await run).out).map(({ id }: { id: string }) => id);
+  };
+  t.strictSame(await listed(), ids);
+  t.strictSame(await listed('--limit', '1001'), ids.slice(0, 1001));
+});
+
+t.test('device: its state, whom the cloud would tell, and its outages', async (t) => {
+  const send = async () => ({ kind: 'taken', reply: '200' }) as const;
+  await using cloud = await startCloud({ keys: `${KEYS}pump-9 nine\n`, send });
+  const phone = { ...JAN, type: 2, destination: '+31612345678' };
+  await store(cloud, { name: 'Sluis', site: 'Leiden', destinations: [phone, EWA, { type: 99 }, null] });
+  await beat(cloud, 'pump-3', 'three', { queue: { queued: 1, deferred: 0, failed: 2 } });
+  await pass(cloud, 200);
+  const { code, out } = await operator(cloud.url, ['device', 'pump-3']);
+  t.equal(code, 0);
+  t.match(out, /^id +pump-3\nname +Sluis\nsite +Leiden\nstate +offline since .* UTC\n/);
+  t.match(out, /^messages +1 queued, 0 deferred, 2 failed$/m);
+  t.match(
+    out,
+    /^tells +Jan: \+31612345678 \(sms, nl\)\n +Jan: ewa@example\.com \(email, pl\)\n +an entry that/m,
+  );
+  t.match(
+    out,
+    /^outages +1 outage in the last 30 days\n +silent from .* not over.*; told: \+31612345678 of offline at /m,
+  );
+  const json = JSON.parse((await operator(cloud.url, ['device', 'pump-3', '--json'])).out);
+  t.match(json, { id: 'pump-3', document: { site: 'Leiden' }, outages: [{ kind: 'silent' }] });
+  const none = await operator(cloud.url, ['device', 'pump-9']);
+  t.match(none.out, /^tells +nobody: it has sent no address book\noutages +none in the last 30 days$/m);
+  t.match(await operator(cloud.url, ['device', 'pump-8']), {
+    code: 65,
+    err: 'fieldpost-cloud: There is no such device\n',
+  });
+  for (const words of [[], ['a', 'b']]) t.equal((await operator(cloud.url, ['device', ...words])).code, 64);
+});
+
+t.test('device: the address book of a device whose key is gone is not shown', async (t) => {
+  await using cloud = await startCloud({ keys: KEYS });
+  await store(cloud, { destinations: [JAN] });
+  const keys = '* boss\n';
+  await cloud.reload({ keys });
+  const { code, out } = await operator(cloud.url, ['device', 'pump-3'], { keys });
+  t.equal(code, 0);
+  t.match(out, /^tells +1 destination, not shown: it has no key$/m);
+});
+
+t.test('key: a new key opens its device; what to do with it is said', async (t) => {
+  await using cloud = await startCloud({ keys: KEYS });
+  const { code, out } = await operator(cloud.url, ['key', 'pump-4']);
+  t.equal(code, 0);
+  const [, key = ''] = /^The key of pump-4, which is shown only now:\n\n {2}([\w-]{43})\n/.exec(out) ?? [];
+  t.equal((await beat(cloud, 'pump-4', key)).status, 200);
+  t.match(out, '  install -D -m 600 /dev/stdin /etc/credstore/fieldpost.cloud-key\n');
+  t.match(out, '  FIELDPOST_CLOUD=https://CLOUD\n  FIELDPOST_DEVICE_ID=pump-4\n');
+  const made = JSON.parse((await operator(cloud.url, ['key', 'pump-4', '--json'])).out);
+  t.equal((await beat(cloud, 'pump-4', made.key)).status, 200);
+  t.equal((await beat(cloud, 'pump-4', key)).status, 401, 'it is the new one');
+  t.match(await operator(cloud.url, ['key', 'a b']), { code: 65, err: /\n {2}id: must be/ });
+  t.equal((await operator(cloud.url, ['key'])).code, 64);
+  await using open = await startCloud();
+  t.match(await operator(open.url, ['key', 'pump-4'], { keys: null }), {
+    code: 65,
+    err: /a key means nothing/,
+  });
+});
+
+t.test('remove: each that is there, also after one that is not', async (t) => {
+  await using cloud = await startCloud({ keys: KEYS });
+  for (const id of ['pump-4', 'pump-5', 'pump-6']) await operator(cloud.url, ['key', id]);
+  const { code, out, err } = await operator(cloud.url, ['remove', 'pump-4', 'none', 'pump-5']);
+  t.same(
+    [code, out, err],
+    [65, 'pump-4 is removed\npump-5 is removed\n', 'fieldpost-cloud: There is no such device\n'],
+  );
+  const left = JSON.parse((await operator(cloud.url, ['devices', '--json'])).out);
+  t.strictSame(
+    left.map(({ id }: { id: string }) => id),
+    ['pump-3', 'pump-6'],
+  );
+  const done = await operator(cloud.url, ['remove', 'pump-6', '--json']);
+  t.strictSame(JSON.parse(done.out), [{ id: 'pump-6', done: 'is removed' }]);
+  t.equal((await operator(cloud.url, ['remove'])).code, 64);
+});
+
+t.test('status: what a person on call asks first', async (t) => {
+  await using cloud = await startCloud({ keys: KEYS });
+  await store(cloud, { destinations: [JAN, EWA] });
+  await beat(cloud, 'pump-3', 'three', { relay: 'failing' });
+  const calm = await operator(cloud.url, ['status']);
+  t.match([calm.code, calm.err], [0, '']);
+  t.match(calm.out, /^Fieldpost cloud \S+, up 0 s: 1 device, online; 1 needs attention\n/);
+  t.match(calm.out, /^devices +1: 1 online, 0 offline, 0 moved\n +1 need/m);
+  t.match(calm.out, /^people +2 people in address books\nrelay +none is configured/m);
+  t.match(calm.out, /^store +files\nlast faults +none since the start$/m);
+  await pass(cloud, 100);
+  t.match((await operator(cloud.url, ['status'])).out, /: 1 of 1 device is offline; 1 needs attention\n/);
+  const { disk } = cloud;
+  const { capacityBytes } = disk;
+  disk.capacityBytes = 0;
+  const full = await operator(cloud.url, ['status']);
+  t.equal(full.code, 75);
+  t.match(full.out, /^Fieldpost cloud .*free/);
+  t.match(full.out, /^last faults +\d{4}-\S+Z (?:warn|error) /m);
+  const json = JSON.parse((await operator(cloud.url, ['status', '--json'])).out);
+  t.strictSame(json, (await cloud.call('GET', '/status', { key: 'boss' })).json);
+  // The stop writes, too.
+  disk.capacityBytes = capacityBytes;
+});
+
+t.test(
+  'a cloud without keys is opened by any; settings without keys do not open one with keys',
+  async (t) => {
+    await using open = await startCloud();
+    t.equal((await operator(open.url, ['status'], { keys: null })).code, 0);
+    await using cloud = await startCloud({ keys: KEYS });
+    const where = cloud.url.replace('http://', '');
+    t.match(await operator(cloud.url, ['status'], { keys: null }), {
+      code: 77,
+      err: `fieldpost-cloud: the cloud on ${where} refuses the operator's key\nIt has a keys file: `,
+    });
+    t.match(await operator(cloud.url, ['devices'], { keys: '* other\n' }), {
+      code: 77,
+      err: /has the file changed since/,
+    });
+    t.match(await operator(cloud.url, ['devices'], { keys: 'pump-3 three\n' }), {
+      code: 78,
+      err: /^fieldpost-cloud: FIELDPOST_CLOUD_SERVER_KEYS_FILE has no key of the operator\n/,
+    });
+  },
+);
+
+t.test('no cloud, one that is full, and a stranger on its address', async (t) => {
+  await using cloud = await startCloud({ keys: KEYS });
+  const where = cloud.url.replace('http://', '');
+  const statOf = (path: string) =>
+    path === '/proc/self'
+      ? { uid: 1000, mode: 0 }
+      : path === '/var/lib/fieldpost-cloud'
+        ? { uid: 990, mode: 0 }
+        : null;
+  for (const [uid, code] of [
+    [990, 0],
+    [991, 77],
+  ] as const) {
+    const run = operator(cloud.url, ['status'], { statOf, listenerUids: async () => [uid] });
+    t.equal((await run).code, code, `user ${uid}`);
+  }
+  await cloud.stop();
+  t.match(await operator(cloud.url, ['devices']), {
+    code: 69,
+    err: `fieldpost-cloud: no cloud answers on ${where}\nIs the service running? systemctl status fieldpost-cloud\n`,
+  });
+  const body = { title: 'unavailable', detail: 'There are 10000 devices already' };
+  await using full = await preparedDaemon({ 'POST /devices/x/key': { status: 503, body } });
+  t.match(await operator(full.env.FIELDPOST_LISTEN ?? '', ['key', 'x']), {
+    code: 75,
+    err: 'fieldpost-cloud: There are 10000 devices already\n',
+  });
+  t.equal(full.asked[0]?.headers.authorization, 'Bearer boss');
+});
