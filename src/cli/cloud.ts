@@ -32,6 +32,7 @@ export const CLOUD_PROGRAM: Program<OperatorContext> = {
   },
   guide: `${NAME} help WORD searches commands and settings; ${NAME}
 <command> --help tells more. Settings come from the environment or from
---env-file FILE.
+--env-file FILE. Without either, all commands but serve use those of the
+service: /etc/${NAME}/${NAME}.env, then conf.d/*.env beside it.
 `,
 };
