@@ -6,6 +6,7 @@ import type { OperatorContext } from '../../src/cli/command.js';
 import { CLOUD_SETTINGS } from '../../src/cloud/settings.js';
 import { FakeClock } from '../support/clock.js';
 import { DESTINATIONS, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
+import { socketPath } from '../support/short-directory.js';
 import { failure, preparedDaemon } from './terminal.js';
 
 const KEYS = '* boss\npump-3 three\n';
@@ -265,5 +266,8 @@ t.test('no cloud, one that is full, and a stranger on its address', async (t) =>
     code: 75,
     err: 'fieldpost-cloud: There are 10000 devices already\n',
   });
-  t.equal(full.asked[0]?.headers.authorization, 'Bearer boss');
+  // A cloud asks for the key on a unix socket, too.
+  await using local = await preparedDaemon({ 'DELETE /devices/x': { status: 204 } }, socketPath(t));
+  t.equal((await operator(local.env.FIELDPOST_LISTEN ?? '', ['remove', 'x'])).code, 0);
+  t.equal(local.asked[0]?.headers.authorization, 'Bearer boss');
 });

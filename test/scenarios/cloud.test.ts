@@ -39,6 +39,39 @@ t.test('the built cloud reads its keys again on SIGHUP', needsProgram, async (t)
   t.equal(await cloud.end('SIGTERM'), 0);
 });
 
+t.test("the built cloud's commands find it by its settings", needsProgram, async (t) => {
+  const directory = t.testdir({
+    keys: '* boss\n',
+    env: `FIELDPOST_CLOUD_SERVER_KEYS_FILE=${t.testdirName}/keys\n`,
+  });
+  const env = { FIELDPOST_STATE_DIR: join(directory, 'state') };
+  const cloud = await startIn(t, { ...env, FIELDPOST_CLOUD_SERVER_KEYS_FILE: join(directory, 'keys') }, [
+    'cloud',
+  ]);
+  const listen = { PATH: process.env.PATH, FIELDPOST_CLOUD_SERVER_LISTEN: `127.0.0.1:${cloud.port}` };
+  const said = (...words: string[]) => {
+    const args = [...words, '--env-file', join(directory, 'env')];
+    const { status, stdout } = spawnSync(CLOUD_MAIN, args, {
+      env: listen,
+      encoding: 'utf8',
+      timeout: 60_000,
+    });
+    t.equal(status, 0, words.join(' '));
+    return stdout;
+  };
+  const { key } = JSON.parse(said('key', 'pump-3', '--json'));
+  const beat = await ask(`http://127.0.0.1:${cloud.port}/devices/pump-3/heartbeat`, 'PUT', {
+    headers: { Authorization: `Bearer ${key}` },
+    body: { state: 'running' },
+  });
+  t.equal(beat.status, 200);
+  t.match(said('status'), /^Fieldpost cloud .*: 1 device, online\n/);
+  t.match(said('devices'), /\npump-3 +online /);
+  t.match(said('device', 'pump-3'), /^id +pump-3\n/);
+  t.equal(said('remove', 'pump-3'), 'pump-3 is removed\n');
+  t.equal(await cloud.end('SIGTERM'), 0);
+});
+
 t.test('the built cloud does not start with a damaged keys.json, and leaves it alone', needsProgram, (t) => {
   const FIELDPOST_STATE_DIR = t.testdir();
   mkdirSync(join(FIELDPOST_STATE_DIR, 'cloud'));
