@@ -67,13 +67,13 @@ export function troubleOf({ relay, queue }: Pick<FleetDevice, 'relay' | 'queue'>
 
 /**
  * What a person does on a device with our package, so that it calls this cloud: each step in words, and what to type or to
- * add to a file. The key itself is in none, so that no shell keeps it.
+ * add to a file. The key itself is in none, so that no shell keeps it. With cat standard input may be a socket, too.
  */
 export function joiningSteps(cloud: string, id: string): readonly (readonly [words: string, text: string])[] {
   return [
     [
       'On the device, as root: save the key, which only root may read. Paste it, then press Enter and Ctrl+D:',
-      'install -D -m 600 /dev/stdin /etc/credstore/fieldpost.cloud-key',
+      'cat | install -D -m 600 /dev/stdin /etc/credstore/fieldpost.cloud-key',
     ],
     [
       'Add to /etc/fieldpost/fieldpost.env:',

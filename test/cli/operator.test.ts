@@ -160,7 +160,7 @@ t.test('key: a new key opens its device; what to do with it is said', async (t) 
   t.equal(code, 0);
   const [, key = ''] = /^The key of pump-4, which is shown only now:\n\n {2}([\w-]{43})\n/.exec(out) ?? [];
   t.equal((await beat(cloud, 'pump-4', key)).status, 200);
-  t.match(out, '  install -D -m 600 /dev/stdin /etc/credstore/fieldpost.cloud-key\n');
+  t.match(out, '  cat | install -D -m 600 /dev/stdin /etc/credstore/fieldpost.cloud-key\n');
   t.match(out, '  FIELDPOST_CLOUD=https://CLOUD\n  FIELDPOST_DEVICE_ID=pump-4\n');
   const made = JSON.parse((await operator(cloud.url, ['key', 'pump-4', '--json'])).out);
   t.equal((await beat(cloud, 'pump-4', made.key)).status, 200);

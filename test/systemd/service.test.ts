@@ -5,6 +5,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { type Test, test } from 'tap';
+import { joiningSteps } from '../../src/base/fleet-lines.js';
 import { Container, INSIDE, skipWithoutContainer } from './container.js';
 
 const OUT = new URL('../../build/out/', import.meta.url).pathname;
@@ -95,6 +96,7 @@ for (const suite of ['trixie', 'bookworm']) {
       return;
     }
     await encryptedPassword(t, it);
+    await joins(t, it);
     await sandboxed(t, it);
     await hostName(t, it);
     await restartUnderLoad(t, it);
@@ -194,6 +196,20 @@ async function encryptedPassword(t: Test, it: Container): Promise<void> {
   );
   await it.must(`rm ${dropIn} ${encrypted}; mv /var/password ${plain}; systemctl daemon-reload`);
   await it.must('systemctl restart fieldpost.service');
+}
+
+/** The steps that the cloud gives with a new key, word for word; then they are undone. */
+async function joins(t: Test, it: Container): Promise<void> {
+  const steps = joiningSteps('http://127.0.0.1:43780', 'pump-3').map(([, text]) => text);
+  const [save = '', settings, restart = ''] = steps;
+  await it.must(save, 'key-of-pump-3\n');
+  await setTo(it, `${RELAY}${settings}\n`);
+  await it.must(restart);
+  t.match(await it.must('fieldpost check'), /^FIELDPOST_CLOUD_KEY=\(hidden\) +cloud-key, credential$/m);
+  t.match(await it.must(properties('StatusText')), /, cloud (?!disabled)/, 'it calls the cloud');
+  await it.must('rm /etc/credstore/fieldpost.cloud-key');
+  await setTo(it, RELAY);
+  await it.must(restart);
 }
 
 async function sandboxed(t: Test, it: Container): Promise<void> {
