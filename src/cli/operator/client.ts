@@ -3,19 +3,39 @@
  */
 import { showListener } from '../../base/config/endpoints.js';
 import { formatProblem } from '../../base/config/settings.js';
-import { EXIT } from '../../base/errors.js';
+import type { ReadText } from '../../base/config/types.js';
+import { EXIT, systemCodeOf } from '../../base/errors.js';
 import { type Call, CallError, firstOf, waysOver } from '../client.js';
 import { CommandError, type OperatorContext } from '../command.js';
 
 // The settings that say how to reach the cloud. A fault in any other setting does not matter here.
 const KEYS = ['FIELDPOST_CLOUD_SERVER_LISTEN', 'FIELDPOST_CLOUD_SERVER_KEYS_FILE', 'CREDENTIALS_DIRECTORY'];
 
-/** A function that calls the cloud of the context's environment. Throws CommandError (78) if the settings are wrong. */
+/**
+ * A function that calls the cloud of the context's environment. Throws CommandError: 78 if the settings are wrong, 77 if this
+ * user may not read the keys file.
+ */
 export function connectCloud(context: OperatorContext): Call {
   const ours = Object.fromEntries(KEYS.map((key) => [key, context.env[key]]));
-  const parsed = context.settings.parse(ours, context.read, context);
-  if ('problems' in parsed)
-    throw new CommandError(EXIT.config, parsed.problems.map(formatProblem).join('\n'));
+  let isDenied = false;
+  const read: ReadText = (path) => {
+    try {
+      return context.read(path);
+    } catch (error) {
+      isDenied ||= systemCodeOf(error) === 'EACCES';
+      throw error;
+    }
+  };
+  const parsed = context.settings.parse(ours, read, context);
+  if ('problems' in parsed) {
+    const words = parsed.problems.map(formatProblem).join('\n');
+    if (!isDenied) throw new CommandError(EXIT.config, words);
+    throw new CommandError(
+      EXIT.noPermission,
+      words,
+      'Call it with sudo, or as a member of the group of that file.',
+    );
+  }
   const { cloudServerListen: listeners, cloudServerKeys: keys } = parsed.config;
   // Without a keys file the cloud takes any key, but there must be one.
   const key = keys === null ? 'any' : keys.get('*')?.[0];
