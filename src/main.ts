@@ -17,7 +17,7 @@ import { outputOf } from './base/system/program.js';
 import { runCommand } from './cli/cli.js';
 import { DEVICE_PROGRAM, wordsOfCall } from './cli/device.js';
 import { isUnitOf } from './cli/environment.js';
-import { DEVICE_SETTINGS } from './device/settings.js';
+import { DEVICE_SETTINGS, type DeviceConfig } from './device/settings.js';
 import { contextOf } from './mail/context.js';
 
 const { version } = about;
@@ -63,7 +63,14 @@ void runProcess(async (self) => {
   const name = /^(?:help|--help|-h)$/.test(first) ? second : first;
   if (Object.hasOwn(OTHERS, name)) return become(name, self);
   return runCommand(DEVICE_PROGRAM, words, {
-    ...contextOf(self, version),
+    ...contextOf(self, version, async (config) => {
+      const [{ openHttps }, { openClient }] = await Promise.all([
+        import('./base/system/https.js'),
+        import('./device/link/client.js'),
+      ]);
+      const { client, close } = openClient(config as DeviceConfig, { ...self, version, openHttps });
+      return { sendMail: (...mail) => client.sendMail(...mail), close };
+    }),
     settings: DEVICE_SETTINGS,
     stdin: self.stdin,
     stdinKind,

@@ -31,6 +31,7 @@ export type ErrorCode =
   | 'unavailable'
   | 'busy'
   | 'rate-limited'
+  | 'not-offered'
   | 'internal';
 
 /** Exit statuses of sysexits(3). */

@@ -17,7 +17,7 @@ import type { Disk, DiskFile } from '../base/system/disk.js';
 import type { Output } from '../base/system/process.js';
 import type { TrialFault } from '../base/views.js';
 import type { RelayTrial } from '../mail/serve.js';
-import type { MailConfig, RelayConfig } from '../mail/settings.js';
+import type { MailConfig, Relay } from '../mail/settings.js';
 
 /** What runs a process. */
 export interface Machine {
@@ -65,7 +65,7 @@ export interface ProgramContext {
   /** True in its unit: systemd has read the service's env files for it. */
   readonly isUnit: boolean;
   /** Speaks with a relay as delivery does; gives the fault that it has met, or null. */
-  readonly tryRelay: (relay: RelayConfig, trial: RelayTrial) => Promise<TrialFault | null>;
+  readonly tryRelay: (relay: Relay, trial: RelayTrial) => Promise<TrialFault | null>;
   /** Runs the service of the program until it ends; gives its exit status. */
   readonly serve: (settings: SettingsSource) => Promise<number>;
 }

@@ -9,6 +9,7 @@ import { LIST_LIMIT_MAX } from '../base/limits.js';
 import { type DaemonState, headline, stateLines } from '../base/state-lines.js';
 import { bytesInWords, counted, isoOf, span, visible } from '../base/text.js';
 import type { Destination } from '../mail/book/destination.js';
+import { CLOUD } from '../mail/settings.js';
 import { allWarnings } from '../mail/settings-rules.js';
 import { type Call, connect } from './client.js';
 import {
@@ -238,7 +239,10 @@ function standInsFor(parsed: Parsed<ClientConfig>, env: Environment): StandIns {
   const { relays, cloud, cloudProxy, relayTokenUrl } = parsed.config;
   const urls = [cloud?.url, relayTokenUrl].flatMap((url) => (url ? hostsIn(url) : []));
   const proxy = cloudProxy === null || cloudProxy === 'none' ? [] : [cloudProxy.host];
-  return new StandIns([...relays.map(({ host }) => host), ...urls, ...proxy], parsed.config.deviceId ?? '');
+  return new StandIns(
+    [...relays.flatMap((relay) => (relay === CLOUD ? [] : [relay.host])), ...urls, ...proxy],
+    parsed.config.deviceId ?? '',
+  );
 }
 
 /** The hosts of the URLs in a text that may have a fault. */

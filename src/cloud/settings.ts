@@ -22,6 +22,7 @@ import {
   type TextKind,
 } from '../base/config/values.js';
 import {
+  CLOUD,
   completeMail,
   DELIVERY_SETTINGS,
   type MailConfig,
@@ -280,6 +281,8 @@ export const CLOUD_SETTINGS = new Settings<CloudConfig>({
   check(check: Check<typeof CLOUD_ROWS, CloudConfig>) {
     checkMail(check);
     checkCloud(check);
+    if (check.config.relays.includes(CLOUD))
+      check.problem('relayUrls', 'cloud is a relay of devices; name one that speaks SMTP');
     // In the development program any key may open everything.
     if (check.config.cloudServerKeys === null)
       check.warn(

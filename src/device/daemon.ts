@@ -367,19 +367,14 @@ async function openCloud(
   store: Store,
   book: AddressBook,
 ): Promise<CloudSide> {
-  const [{ openHttps }, { CloudClient }, { Link }, { Sync }] = await Promise.all([
+  const [{ openHttps }, { openClient }, { Link }, { Sync }] = await Promise.all([
     import('../base/system/https.js'),
     import('./link/client.js'),
     import('./link/link.js'),
     import('./link/sync.js'),
   ]);
   const { version } = system;
-  const https = (system.openHttps ?? openHttps)({
-    ...cloud,
-    ...system,
-    proxy: () => (config.cloudProxy === 'none' ? null : config.cloudProxy),
-  });
-  const client = new CloudClient(cloud, { send: https.send, ...system });
+  const { client, close } = openClient(config, { openHttps, ...system });
   // The delivery is built later than the link.
   let relayState = (): RelayView['state'] => 'unknown';
   const link = new Link({
@@ -402,7 +397,11 @@ async function openCloud(
   return {
     link,
     sync,
-    short: { send: (message, signal) => client.sendMessage(message, signal), isOnline: () => link.isOnline },
+    short: {
+      send: (message, signal) => client.sendMessage(message, signal),
+      sendMail: (mail, signal) => client.sendMail(mail, signal),
+      isOnline: () => link.isOnline,
+    },
     start(delivery) {
       relayState = () => delivery.relayView().state;
       const online = () => {
@@ -411,7 +410,7 @@ async function openCloud(
       };
       link.start({ online, destinations: (etag) => sync.seen(etag) });
     },
-    close: () => https.close(),
+    close,
   };
 }
 

@@ -33,6 +33,7 @@ import { JOURNAL_BYTES_MIN } from '../base/limits.js';
 import { type Address, isUserName, parseAddress, recipientKey } from '../mail/message/address.js';
 import { type LocalMail, PEOPLE } from '../mail/names.js';
 import {
+  CLOUD,
   completeMail,
   DELIVERY_SETTINGS,
   type MailConfig,
@@ -384,7 +385,9 @@ export function checkDevice(check: Check<typeof DEVICE_ROWS, DeviceConfig>): voi
       "FIELDPOST_CLOUD needs it: the file with this device's key (or the systemd credential cloud-key, which a restart reads)",
     );
   }
-  const { failuresTo, returnReport } = check.config;
+  const { relays, failuresTo, returnReport } = check.config;
+  if (relays.includes(CLOUD) && cloudUrl === null && !check.isBad('cloudUrl'))
+    check.problem('relayUrls', 'the relay cloud needs FIELDPOST_CLOUD, a device id and a key');
   if (returnReport?.to === null && failuresTo === null && !check.isBad('failuresTo'))
     check.problem('returnReport', 'it has no address: add one behind a comma, or set FIELDPOST_FAILURES_TO');
   check.certificate('cloudCert', 'cloudCertKey');

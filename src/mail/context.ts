@@ -3,11 +3,11 @@
  */
 import { fileSystemBytes, listNames, readText, statOf, systemDisk } from '../base/system/disk.js';
 import type { Process } from '../base/system/process.js';
-import type { RelayTrial } from './serve.js';
-import type { RelayConfig } from './settings.js';
+import type { OpenMailWay, RelayTrial } from './serve.js';
+import type { Relay } from './settings.js';
 
-/** The outside of a command of this process; `version` is the program's. */
-export function contextOf(self: Process, version: string) {
+/** The outside of a command of this process; `version` is the program's. `openMailWay`: to the cloud that is a relay. */
+export function contextOf(self: Process, version: string, openMailWay?: OpenMailWay) {
   const { env, stdout, stderr } = self;
   return {
     ...{ env, stdout, stderr, version, statOf },
@@ -15,10 +15,10 @@ export function contextOf(self: Process, version: string) {
     list: listNames,
     fileSystemBytes: (path: string) => fileSystemBytes(systemDisk(), path),
     hostname: self.hostname(),
-    async tryRelay(relay: RelayConfig, trial: RelayTrial) {
+    async tryRelay(relay: Relay, trial: RelayTrial) {
       // Loaded when it is called: no command waits for the engine.
       const { trialOf } = await import('./serve.js');
-      return trialOf(relay, trial, self, version);
+      return trialOf(relay, trial, self, version, openMailWay);
     },
   };
 }

@@ -24,7 +24,8 @@ import { type OpenTokenSource, RelayTokens, TokenError } from './delivery/oauth/
 import type { TrialOptions } from './delivery/smtp/trial.js';
 import { type Reloaded, type System, tokenSources } from './engine.js';
 import { type GoodSettings, LastSettings, plainChoice, type SettingsChoice } from './last-settings.js';
-import type { MailConfig, RelayConfig } from './settings.js';
+import type { SendMail } from './message/message.js';
+import { CLOUD, type MailConfig, type Relay } from './settings.js';
 import { allWarnings } from './settings-rules.js';
 
 /** State of the process that a reload changes. */
@@ -276,20 +277,34 @@ export class Warnings {
 /** What a command tells of the trial. */
 export type RelayTrial = Pick<TrialOptions, 'config' | 'to' | 'tell'>;
 
+/** Opens the way of mails to the cloud of these settings. */
+export type OpenMailWay = (
+  config: MailConfig,
+) => Promise<{ readonly sendMail: SendMail; readonly close: () => void }>;
+
 /** Tries a relay as delivery speaks with it, beside the service. */
 export async function trialOf(
-  relay: RelayConfig,
+  relay: Relay,
   trial: RelayTrial,
   { clock, connect, hostname }: Process,
   version: string,
+  openMailWay?: OpenMailWay,
 ): Promise<TrialFault | null> {
+  const id = Buffer.from(openRandom()(8)).toString('hex');
+  if (relay === CLOUD) {
+    const [{ tryCloud }, way] = await Promise.all([
+      import('./delivery/cloud-mail.js'),
+      openMailWay?.(trial.config),
+    ]);
+    const tried = tryCloud(way?.sendMail ?? null, { ...trial, clock, hostname, version, id });
+    return await tried.finally(() => way?.close());
+  }
   const { tryRelay } = await import('./delivery/smtp/trial.js');
   const log = createLog({ level: 'error', priorities: false, write: () => undefined, wallMs: Date.now });
   const system = { disk: systemDisk(), clock, connect, log, random: Math.random };
   const { config } = trial;
   const isOfService = config.relayTokenUrl !== null && config.relayRefreshToken !== null;
   const tokens = new RelayTokens(config, isOfService ? NO_TOKENS : tokenSources(system, config.stateDir));
-  const id = Buffer.from(openRandom()(8)).toString('hex');
   return tryRelay(relay, { ...trial, clock, connect, tokens, hostname, version, id });
 }
 

@@ -8,7 +8,7 @@ import { FINISHED_BYTES, FINISHED_SHARE, JOURNAL_BYTES_MIN, QUEUED_KIB_BYTES } f
 import { bytesInWords } from '../base/text.js';
 import { domainOf, parseAddress } from './message/address.js';
 import { heloNameOf, senderOf } from './names.js';
-import { type MailConfig, type MailRows, STORE_SETTINGS, showRelay } from './settings.js';
+import { CLOUD, type MailConfig, type MailRows, STORE_SETTINGS, showRelay } from './settings.js';
 
 /** Reports settings of the mail engine that do not fit together. */
 export function checkMail(check: Check<MailRows, MailConfig>): void {
@@ -68,7 +68,8 @@ function checkEndpoint(check: Check<MailRows, MailConfig>): void {
 function checkUser(check: Check<MailRows, MailConfig>): void {
   if (check.isBad('relayUrls') || check.isBad('relayUser')) return;
   const { relays, relayUser, relayPassword, relayTokenUrl, relayTokenFile } = check.config;
-  const withUser = relays.filter((relay) => relay.user !== null);
+  const ofSmtp = relays.filter((relay) => relay !== CLOUD);
+  const withUser = ofSmtp.filter((relay) => relay.user !== null);
   const hasLogin = (['relayPassword', 'relayTokenUrl', 'relayTokenFile'] as const).some(
     (member) => check.config[member] !== null || check.isBad(member),
   );
@@ -84,7 +85,7 @@ function checkUser(check: Check<MailRows, MailConfig>): void {
       relayTokenUrl === null ? 'relayTokenFile' : 'relayTokenUrl',
       'there is a password for the relay as well; keep one of them',
     );
-  if (withUser.length === 0 && relays.length > 0 && (isToken || relayPassword !== null))
+  if (withUser.length === 0 && ofSmtp.length > 0 && (isToken || relayPassword !== null))
     check.problem(
       'relayUrls',
       `there is ${isToken ? 'an' : 'a'} ${what} but no user: write smtp://user@host or set FIELDPOST_RELAY_USER`,

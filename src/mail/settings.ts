@@ -30,7 +30,13 @@ import {
 import { hasControl } from '../base/text.js';
 import { type Mailbox, parseMailbox } from './message/mailbox.js';
 
-/** One relay of FIELDPOST_RELAY. */
+/** The entry of FIELDPOST_RELAY that stands for the cloud of the link, and the name of that peer. */
+export const CLOUD = 'cloud';
+
+/** One entry of FIELDPOST_RELAY. */
+export type Relay = RelayConfig | typeof CLOUD;
+
+/** A relay that speaks SMTP. */
 export interface RelayConfig {
   /** A name, or an address without brackets. */
   readonly host: string;
@@ -55,14 +61,15 @@ const PORT_SUBMISSION = 587;
 const PORT_SUBMISSIONS = 465;
 
 /** Comma-separated relay URLs, tried in order. */
-const relays: Kind<readonly RelayUrl[]> = {
-  allowed: 'smtp://[user@]host[:port][?tls=never] or smtps://…, separated by commas',
-  parse: (text) => splitUrls(text).map(parseRelay),
-  show: (value) => value.map((relay) => relay.host).join(','),
+const relays: Kind<readonly (RelayUrl | typeof CLOUD)[]> = {
+  allowed: 'smtp://[user@]host[:port][?tls=never], smtps://… or cloud, separated by commas',
+  parse: (text) => splitUrls(text).map((one) => (one === CLOUD ? CLOUD : parseRelay(one))),
+  show: (value) => value.map((relay) => (relay === CLOUD ? CLOUD : relay.host)).join(','),
 };
 
 /** The relay of a URL, with `defaultUser` (null: none) if the URL names no user. */
-function completeRelay(url: RelayUrl, defaultUser: string | null): RelayConfig {
+function completeRelay(url: RelayUrl | typeof CLOUD, defaultUser: string | null): Relay {
+  if (url === CLOUD) return CLOUD;
   const user = url.user ?? defaultUser;
   const port =
     url.port ?? (url.scheme === 'smtps' ? PORT_SUBMISSIONS : user === null ? PORT_RELAY : PORT_SUBMISSION);
@@ -73,15 +80,21 @@ function completeRelay(url: RelayUrl, defaultUser: string | null): RelayConfig {
 }
 
 /** A relay as somebody would write it, with its port and TLS. */
-export function showRelay(relay: RelayConfig): string {
+export function showRelay(relay: Relay): string {
+  if (relay === CLOUD) return CLOUD;
   const user = relay.user === null ? '' : `${encodeURIComponent(relay.user)}@`;
   const scheme = relay.tls === 'implicit' ? 'smtps' : 'smtp';
   return `${scheme}://${user}${placeOf(relay)}${relay.tls === 'never' ? '?tls=never' : ''}`;
 }
 
+/** The name of a relay in the log, the state and the tally. */
+export function nameOf(relay: Relay): string {
+  return relay === CLOUD ? CLOUD : `${relay.host}:${relay.port}`;
+}
+
 function parseRelay(text: string): RelayUrl {
   if (text === '') refuse('there is an empty entry in the list');
-  if (!/^smtps?:\/\//.test(text)) refuse('a relay starts with smtp:// or smtps://');
+  if (!/^smtps?:\/\//.test(text)) refuse('a relay starts with smtp:// or smtps://, or is cloud');
   const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
   if (url.password !== '') {
     refuse(
@@ -163,7 +176,7 @@ export const RELAY_SETTINGS = following('delivery', {
     kind: relays,
     none: 'none: messages are held',
     about:
-      'The relays for mail, in the order to try. The port is 465 for `smtps`, else 587 with a user and 25 without. `smtp` insists on STARTTLS when there is a user or the relay is not on this device, unless `?tls=never` allows clear text.',
+      'The relays for mail, in the order to try. `cloud` is the cloud of `FIELDPOST_CLOUD`. The port is 465 for `smtps`, else 587 with a user and 25 without. `smtp` insists on STARTTLS when there is a user or the relay is not on this device, unless `?tls=never` allows clear text.',
   }),
   relayUser: optional({
     key: 'FIELDPOST_RELAY_USER',
@@ -409,7 +422,7 @@ export type MailValues = ValuesOf<MailRows>;
 
 /** The same, and what several of them make together. */
 export interface MailConfig extends MailValues {
-  readonly relays: readonly RelayConfig[];
+  readonly relays: readonly Relay[];
   /** By message type: 1 email, 2 SMS, 3 phone, 4 push. */
   readonly maxAgeMs: Readonly<Record<1 | 2 | 3 | 4, number>>;
 }

@@ -2,6 +2,7 @@
 import t from 'tap';
 import type { TrialFault } from '../../src/base/views.js';
 import type { CommandContext } from '../../src/cli/command.js';
+import { nameOf } from '../../src/mail/settings.js';
 import { fieldpost } from './terminal.js';
 
 const env = {
@@ -19,7 +20,8 @@ const fault = (blame: TrialFault['blame']): TrialFault => ({
 
 /** Relays that end in these faults, in order. */
 function relays(...faults: (TrialFault | null)[]): CommandContext['tryRelay'] {
-  return async ({ host }, { to, tell }) => {
+  return async (relay, { to, tell }) => {
+    const host = typeof relay === 'string' ? relay : relay.host;
     tell({ step: 'name', words: `${host} has an address` });
     if (to !== null) tell({ step: 'mail', words: `250 ok for ${to}` });
     return faults.shift() ?? null;
@@ -66,8 +68,8 @@ t.test('--json has all of it', async (t) => {
 
 t.test('what cannot be tried is no success', async (t) => {
   const asked: string[] = [];
-  const tryRelay: CommandContext['tryRelay'] = async ({ host }) => {
-    asked.push(host);
+  const tryRelay: CommandContext['tryRelay'] = async (relay) => {
+    asked.push(nameOf(relay));
     return null;
   };
   const none = await fieldpost(['check', '--relay'], { tryRelay });

@@ -3,6 +3,7 @@ import { parseEnvFile } from '../../src/base/config/env-file.js';
 import { formatProblem } from '../../src/base/config/settings.js';
 import type { Environment } from '../../src/base/config/types.js';
 import { DEV_SETTINGS, type DevConfig } from '../../src/dev/settings.js';
+import type { RelayConfig } from '../../src/mail/settings.js';
 import { makeCertificate } from '../support/certificate.js';
 import { systemError } from '../support/system-error.js';
 
@@ -227,7 +228,8 @@ t.test('durations and sizes', async (t) => {
 
 t.test('relay URLs', async (t) => {
   const password = { FIELDPOST_RELAY_PASSWORD: 'x' };
-  const one = (url: string, env: Environment = {}) => good({ FIELDPOST_RELAY: url, ...env }).relays[0];
+  const one = (url: string, env: Environment = {}) =>
+    good({ FIELDPOST_RELAY: url, ...env }).relays[0] as RelayConfig;
   const relay = (host: string, port: number, tls: string, user: string | null) => ({ host, port, tls, user });
   t.strictSame(one('smtp://Mail.Example'), relay('mail.example', 25, 'starttls', null));
   t.strictSame(one('smtp://mail.example/'), relay('mail.example', 25, 'starttls', null));

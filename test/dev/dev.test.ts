@@ -8,6 +8,7 @@ import { systemDisk } from '../../src/base/system/disk.js';
 import { startDev } from '../../src/dev/dev.js';
 import type { DevConfig } from '../../src/dev/settings.js';
 import type { SendShort } from '../../src/mail/message/message.js';
+import type { RelayConfig } from '../../src/mail/settings.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 import { configOf, testSystem } from '../support/system.js';
 
@@ -49,8 +50,9 @@ function dev(directory: string, changes: Partial<DevConfig> = {}, daemonFails = 
 }
 
 /** Hands a mail to the relay of the configuration, as the daemon would. */
-async function mailTo({ relays: [relay] }: DevConfig): Promise<void> {
-  const socket = connect({ host: relay?.host ?? '', port: relay?.port ?? 0 });
+async function mailTo({ relays }: DevConfig): Promise<void> {
+  const [{ host, port }] = relays as readonly [RelayConfig];
+  const socket = connect({ host, port });
   const said = ['EHLO x', 'MAIL FROM:<a@example.com>', 'RCPT TO:<b@example.com>', 'DATA'];
   said.push('Subject: caught\r\n\r\ntext\r\n.', 'QUIT');
   socket.on('data', () => socket.write(`${said.shift() ?? ''}\r\n`));

@@ -229,7 +229,7 @@ export async function bench(
   const expiry = new Expiry({ ...common, writer, reasonOf: () => null });
   const create = () => {
     const transport = new SmtpTransport({
-      open: (relay) => relays.session(relay),
+      open: (relay) => relays.session(relay as RelayConfig),
       render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
       sender,
       ...options,

@@ -40,6 +40,7 @@ export const PROBLEMS: Readonly<Record<AnsweredCode, readonly [status: number, t
   'rate-limited': [429, 'Too many in this hour'],
   'headers-too-large': [431, 'The headers are too large'],
   internal: [500, 'Internal error'],
+  'not-offered': [501, 'Not offered here'],
   'storage-failed': [503, 'The disk cannot be written'],
   stopping: [503, 'The daemon is stopping'],
   unavailable: [503, 'Not available now'],

@@ -17,15 +17,23 @@ import {
   request as httpsRequest,
 } from 'node:https';
 import { isIP, type Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
+import { type Duplex, Readable } from 'node:stream';
 import { Octets } from '../collections.js';
 import type { CloudProxy } from '../config/proxy.js';
 import { isLoopback, placeOf, unbracket } from '../config/values.js';
 import { assert, systemCodeOf } from '../errors.js';
-import { HEADER_SECTION_BYTES_MAX, MINUTE_MS, SECOND_MS } from '../limits.js';
+import { HEADER_SECTION_BYTES_MAX, KIB, MINUTE_MS, SECOND_MS } from '../limits.js';
 import { oneLine } from '../text.js';
 import type { Clock, Timer } from './clock.js';
 import type { Connect, ConnectRequest } from './connect.js';
+
+/** A body that may be long: it is read as it is sent, and only when the server wants it (RFC 9110 §10.1.1). */
+export interface LongBody {
+  readonly size: number;
+  readonly octets: Buffer | AsyncIterable<Buffer>;
+  /** For the answer, from the last octet on. Each step before it, and each slice, has `timeoutMs`. */
+  readonly answerMs: number;
+}
 
 /** One request. */
 export interface HttpRequest {
@@ -33,6 +41,8 @@ export interface HttpRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | null;
+  /** In place of `body`. */
+  readonly upload?: LongBody;
   /** From the look-up of the name to the last byte of the answer. */
   readonly timeoutMs: number;
   readonly answerBytesMax: number;
@@ -58,7 +68,7 @@ export interface HttpAnswer {
 
 /**
  * Makes one request. Rejects with an error whose `code` is `DEADLINE`, `TOO_LARGE`, `CUT_SHORT`, `ABORT_ERR`, `PROXY`,
- * `STALE`, or one of Node or OpenSSL. The error's `isReached` is true if the request may have arrived. Its `proxy` is `host:port` of
+ * `STALE`, `SOURCE` (the octets of an upload cannot be read), or one of Node or OpenSSL. The error's `isReached` is true if the request may have arrived. Its `proxy` is `host:port` of
  * the proxy if the way to the server was not open yet.
  */
 export type SendRequest = (request: HttpRequest) => Promise<HttpAnswer>;
@@ -83,6 +93,14 @@ export interface HttpsOptions {
 const STALE = 'STALE';
 /** An idle connection to the cloud is kept for more than one heartbeat, and less than most NATs keep it. */
 export const CLOUD_IDLE_MS = 45 * SECOND_MS;
+/** A server that does not say whether it wants an upload gets it after this long. */
+const CONTINUE_MS = SECOND_MS;
+/** An upload goes in slices of this size: a link that passes one within a deadline is slow, not dead. */
+const SLICE_BYTES = 16 * KIB;
+const PROGRESS = 'progress of the upload';
+const ANSWER_TO_UPLOAD = 'answer to the upload';
+/** What is missing once the request may have arrived. */
+const REACHED = ['answer', 'whole answer', PROGRESS, ANSWER_TO_UPLOAD];
 /** After this silence the kernel probes the connection of a stream. */
 const PROBE_MS = 10 * SECOND_MS;
 
@@ -195,7 +213,13 @@ class Attempt {
   readonly answer: Promise<HttpAnswer>;
   readonly #req: ClientRequest;
   readonly #signal: AbortSignal;
-  readonly #deadline: Timer;
+  readonly #clock: Clock;
+  readonly #upload: LongBody | undefined;
+  readonly #timeoutMs: number;
+  #deadline: Timer;
+  /** Waits for the server's word that it wants the upload. */
+  #patience: Timer | null = null;
+  #source: Readable | null = null;
   /** Ends the attempts to connect. */
   readonly #connecting = new AbortController();
   /** What the request waits for, for the words of the deadline. */
@@ -206,7 +230,10 @@ class Attempt {
   #reject: (error: Error) => void = () => undefined;
 
   constructor(request: HttpRequest, url: URL, { through, agent }: Way, clock: Clock) {
-    const { method, headers, body, timeoutMs, signal } = request;
+    const { method, headers, body, upload, timeoutMs, signal } = request;
+    this.#clock = clock;
+    this.#upload = upload;
+    this.#timeoutMs = timeoutMs;
     this.answer = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -217,7 +244,11 @@ class Attempt {
     this.#req = start(url, {
       method,
       agent,
-      headers: { ...headers, ...(body !== null && { 'Content-Length': Buffer.byteLength(body) }) },
+      headers: {
+        ...headers,
+        ...(body !== null && { 'Content-Length': Buffer.byteLength(body) }),
+        ...(upload !== undefined && { 'Content-Length': upload.size, Expect: '100-continue' }),
+      },
       race: {
         signal: this.#connecting.signal,
         resolved: () => (this.#missing = 'connection'),
@@ -225,9 +256,7 @@ class Attempt {
       },
     } as RequestOptions);
     this.#signal = signal;
-    this.#deadline = clock.after(timeoutMs, () =>
-      this.#fail('DEADLINE', `no ${this.#missing} within ${timeoutMs / SECOND_MS} s`),
-    );
+    this.#deadline = this.#due(timeoutMs);
     this.#req.on('socket', (socket) => {
       this.#watch(socket);
       // Otherwise a connection that only receives would never notice that its path is dead.
@@ -235,23 +264,56 @@ class Attempt {
     });
     this.#req.on('error', (error) => this.#failed(error));
     this.#req.on('response', (res) => this.#receive(res, request));
-    this.#req.end(body ?? undefined);
+    if (upload === undefined) this.#req.end(body ?? undefined);
+    else this.#req.on('continue', () => this.#begin(upload)).flushHeaders();
     signal.addEventListener('abort', this.#giveUp);
     if (signal.aborted) this.#giveUp();
   }
 
   readonly #giveUp = () => this.#fail('ABORT_ERR', 'given up');
 
+  #due(timeoutMs: number): Timer {
+    return this.#clock.after(timeoutMs, () =>
+      this.#fail('DEADLINE', `no ${this.#missing} within ${timeoutMs / SECOND_MS} s`),
+    );
+  }
+
   #watch(socket: Socket): void {
     this.#proxy = undefined;
     const isTls = 'encrypted' in socket;
     const isReady = this.#req.reusedSocket || !isTls;
-    this.#missing = isReady ? 'answer' : 'TLS handshake';
-    if (!isReady) socket.once('secureConnect', () => (this.#missing = 'answer'));
+    this.#missing = 'TLS handshake';
+    if (isReady) this.#ready();
+    else socket.once('secureConnect', () => this.#ready());
+  }
+
+  #ready(): void {
+    const upload = this.#upload;
+    this.#missing = 'answer';
+    if (upload !== undefined) this.#patience = this.#clock.after(CONTINUE_MS, () => this.#begin(upload));
+  }
+
+  /** Sends the upload. From now on the request cannot be sent again. */
+  #begin({ octets, answerMs }: LongBody): void {
+    this.#patience?.stop();
+    if (this.#missing !== 'answer') return;
+    const progress = (missing: string, timeoutMs: number) => {
+      this.#deadline.stop();
+      this.#missing = missing;
+      this.#deadline = this.#due(timeoutMs);
+    };
+    progress(PROGRESS, this.#timeoutMs);
+    const moved = () => progress(PROGRESS, this.#timeoutMs);
+    this.#source = Readable.from(slices(octets, moved), { objectMode: false, highWaterMark: SLICE_BYTES })
+      .on('error', (error) => this.#fail('SOURCE', error.message))
+      .on('end', () => progress(ANSWER_TO_UPLOAD, answerMs));
+    this.#source.pipe(this.#req);
   }
 
   #receive(res: IncomingMessage, request: HttpRequest): void {
     const { answerBytesMax: bytesMax, ignoresBody = false, stream } = request;
+    // The server may have enough of the upload.
+    this.#stopUpload();
     this.#missing = 'whole answer';
     const head = { status: res.statusCode ?? 0, headers: res.headers };
     const octets = new Octets();
@@ -266,14 +328,17 @@ class Attempt {
     res.on('error', () => this.#fail('CUT_SHORT', 'its answer was cut short'));
     res.on('end', () => {
       this.#end();
+      if (!this.#req.writableEnded) this.#req.destroy();
       this.#resolve({ ...head, body: octets.take() });
     });
   }
 
   /** How far the request got, for the error that ends it. */
   get #progress() {
-    const isReached = this.#missing === 'answer' || this.#missing === 'whole answer';
-    return { isReached, ...(this.#proxy !== undefined && { proxy: this.#proxy }) };
+    return {
+      isReached: REACHED.includes(this.#missing),
+      ...(this.#proxy !== undefined && { proxy: this.#proxy }),
+    };
   }
 
   #failed(error: Error): void {
@@ -293,10 +358,25 @@ class Attempt {
     this.#req.destroy();
   }
 
+  #stopUpload(): void {
+    this.#patience?.stop();
+    this.#source?.unpipe().destroy();
+  }
+
   #end(): void {
+    this.#stopUpload();
     this.#deadline.stop();
     this.#signal.removeEventListener('abort', this.#giveUp);
   }
+}
+
+/** The octets in slices. Calls `moved` when the next one is wanted. */
+async function* slices(octets: LongBody['octets'], moved: () => void): AsyncGenerator<Buffer, void, void> {
+  for await (const chunk of Buffer.isBuffer(octets) ? [octets] : octets)
+    for (let at = 0; at < chunk.length; at += SLICE_BYTES) {
+      yield chunk.subarray(at, at + SLICE_BYTES);
+      moved();
+    }
 }
 
 /**

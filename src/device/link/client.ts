@@ -2,6 +2,7 @@
  * The cloud's contract, one method per call. A call is made once: its caller decides when to retry. An answer that
  * breaks the contract is a failed call, whatever its status: a captive portal answers 200 with a page of its own.
  */
+import { assert } from '../../base/errors.js';
 import { problemWords, REFUSALS, retryAfterMsOf, STRONG_ETAG } from '../../base/http/answer.js';
 import { type JsonObject, objectIn } from '../../base/json.js';
 import {
@@ -15,8 +16,9 @@ import type { Clock } from '../../base/system/clock.js';
 import type { HttpAnswer, HttpRequest, SendRequest } from '../../base/system/https.js';
 import { oneLine } from '../../base/text.js';
 import type { LinkMode, RelayView } from '../../base/views.js';
-import type { ShortAnswer, ShortMessage } from '../../mail/message/message.js';
-import type { LinkConfig } from '../settings.js';
+import type { System } from '../../mail/engine.js';
+import type { CloudMail, ShortAnswer, ShortMessage } from '../../mail/message/message.js';
+import type { DeviceConfig, LinkConfig } from '../settings.js';
 
 /** A heartbeat without an answer fails after this long. */
 export const HEARTBEAT_TIMEOUT_MS = 15 * SECOND_MS;
@@ -31,6 +33,7 @@ const WORDS: Readonly<Record<number, string>> = {
   404: 'does not know this device, or the URL in FIELDPOST_CLOUD is wrong',
   408: 'gave up waiting for our request',
   429: 'asks this device to slow down',
+  501: 'does not do this',
 };
 
 /** Statuses that come from something between device and cloud. */
@@ -84,13 +87,18 @@ type DestinationsAnswer =
 /** `changed`: somebody else has replaced the document of that ETag. */
 type PutAnswer = { readonly kind: 'stored'; readonly etag: string } | { readonly kind: 'changed' };
 
+/** What few calls have. */
+type More = Partial<Pick<HttpRequest, 'headers' | 'upload' | 'timeoutMs' | 'answerBytesMax'>> & {
+  readonly body?: unknown;
+};
+
 interface ClientOptions {
   readonly send: SendRequest;
   readonly clock: Clock;
   readonly version: string;
 }
 
-/** Every call but sendMessage rejects with CloudError if it fails. */
+/** Every call but sendMessage and sendMail rejects with CloudError if it fails. */
 export class CloudClient {
   readonly #options: ClientOptions;
   readonly #base: string;
@@ -158,26 +166,36 @@ export class CloudClient {
   }
 
   /** Gives `later` instead of rejecting with CloudError. */
-  async sendMessage(message: ShortMessage, signal: AbortSignal): Promise<ShortAnswer> {
+  sendMessage(message: ShortMessage, signal: AbortSignal): Promise<ShortAnswer> {
+    return this.#offer('messages', message.id, signal, { body: message });
+  }
+
+  /** The same for a mail. */
+  sendMail({ id, to, timeoutMs, ...upload }: CloudMail, signal: AbortSignal): Promise<ShortAnswer> {
+    const query = to.map((one) => `to=${encodeURIComponent(one)}`).join('&');
+    const headers = { 'Content-Type': 'message/rfc822' };
+    return this.#offer(`mails?${query}`, id, signal, { headers, upload, timeoutMs });
+  }
+
+  async #offer(path: string, id: string, signal: AbortSignal, more: More): Promise<ShortAnswer> {
+    let status: number | undefined;
     try {
-      const answer = await this.#call('POST', 'messages', signal, {
-        headers: { 'Idempotency-Key': message.id },
-        body: message,
-      });
-      const { status } = answer;
+      const headers = { ...more.headers, 'Idempotency-Key': id };
+      const answer = await this.#call('POST', path, signal, { ...more, headers });
+      status = answer.status;
       const problem = problemOf(answer);
       // Without a problem the answer is perhaps that of a proxy.
       if (REFUSALS.includes(status) && problem !== null) {
         return { kind: 'refused', reply: `${status} ${problem}` };
       }
       if (status < 200 || status >= 300) throw this.#failed(answer);
-      if (jsonOf(answer).id === message.id) return { kind: 'taken', reply: `${status} taken` };
+      if (jsonOf(answer).id === id) return { kind: 'taken', reply: `${status} taken` };
       const { retryAfterMs } = this.#failed(answer);
       throw new CloudError(`it answered ${status} with another id than the message's`, retryAfterMs);
     } catch (error) {
       if (!(error instanceof CloudError)) throw error;
       const { message: reply, retryAfterMs, isReached } = error;
-      return { kind: 'later', reply, retryAfterMs, isReached };
+      return { kind: 'later', reply, retryAfterMs, isReached, ...(status !== undefined && { status }) };
     }
   }
 
@@ -194,11 +212,12 @@ export class CloudClient {
     method: HttpRequest['method'],
     path: string,
     signal: AbortSignal,
-    more: Partial<Pick<HttpRequest, 'headers' | 'timeoutMs' | 'answerBytesMax'>> & { body?: unknown },
+    more: More,
   ): Promise<HttpAnswer> {
     const {
       body,
       headers,
+      upload,
       timeoutMs = CLOUD_CALL_TIMEOUT_MS,
       answerBytesMax = CLOUD_ANSWER_BYTES_MAX,
     } = more;
@@ -209,6 +228,7 @@ export class CloudClient {
         url: `${this.#base}/${path}`,
         headers: { ...this.#headers, ...json, ...headers },
         body: body === undefined ? null : JSON.stringify(body),
+        ...(upload && { upload }),
         timeoutMs,
         answerBytesMax,
         signal,
@@ -217,6 +237,21 @@ export class CloudClient {
       throw CloudError.ofNetwork(error, new URL(this.#base).hostname, this.#wallMs);
     }
   }
+}
+
+/** A client for the cloud of these settings. It follows a reload of the proxy. */
+export function openClient(
+  config: Pick<DeviceConfig, 'cloud' | 'cloudProxy'>,
+  system: Required<Pick<System, 'clock' | 'connect' | 'version' | 'openHttps'>>,
+): { readonly client: CloudClient; readonly close: () => void } {
+  const { cloud } = config;
+  assert(cloud !== null, 'the settings name a cloud');
+  const https = system.openHttps({
+    ...cloud,
+    ...system,
+    proxy: () => (config.cloudProxy === 'none' ? null : config.cloudProxy),
+  });
+  return { client: new CloudClient(cloud, { send: https.send, ...system }), close: () => https.close() };
 }
 
 /** The JSON object in the body of a success. */

@@ -2,17 +2,24 @@
  * The transport of calls, pushes or SMS: the cloud is its one peer, and one line sends one message at a time.
  */
 import { assert } from '../../base/errors.js';
-import type { Message, SendShort, ShortAnswer, ShortContent, ShortMessage } from '../message/message.js';
+import type {
+  Message,
+  SendMail,
+  SendShort,
+  ShortAnswer,
+  ShortContent,
+  ShortMessage,
+} from '../message/message.js';
+import { CLOUD } from '../settings.js';
 import type { Store } from '../store/store.js';
 import { Peer, type PeerOptions } from './peer.js';
 import type { Line, Load, Outcome, Transport } from './transport.js';
 
-/** The peer's name in the log. */
-export const CLOUD = 'cloud';
-
 /** How SMS, calls and pushes leave. */
 export interface ShortWay {
   readonly send: SendShort;
+  /** And mails; left out: they cannot go by the cloud. */
+  readonly sendMail?: SendMail;
   /** Nothing is sent while this returns false. */
   readonly isOnline: () => boolean;
 }

@@ -11,8 +11,9 @@ import type { Log } from '../../base/system/log.js';
 import type { Outcomes, RelayView, TrialStep, TriedRelay } from '../../base/views.js';
 import type { Message, Verdict } from '../message/message.js';
 import { heloNameOf, senderOf } from '../names.js';
-import { type MailConfig, showRelay } from '../settings.js';
+import { CLOUD, type MailConfig, showRelay } from '../settings.js';
 import type { Store } from '../store/store.js';
+import type { CloudSession, CloudTrial } from './cloud-mail.js';
 import { CloudTransport, type Short, type ShortWay } from './cloud-transport.js';
 import { type AgeingType, Expiry } from './expiry.js';
 import { type OpenTokenSource, RelayTokens } from './oauth/access-tokens.js';
@@ -189,9 +190,15 @@ export class Delivery {
     for (const [index, relay] of relays.entries()) {
       const one = tried[index];
       if (one === undefined || signal.aborted) return;
-      const tell = (step: TrialStep) => void one.steps.push(step);
-      one.fault = await tryRelay(relay, { ...own, tell, clock, connect, tokens, hostname });
+      const trial = { ...own, tell: (step: TrialStep) => void one.steps.push(step), clock, hostname };
+      one.fault =
+        relay === CLOUD ? await this.#tryCloud(trial) : await tryRelay(relay, { ...trial, connect, tokens });
     }
+  }
+
+  async #tryCloud(trial: CloudTrial): Promise<TriedRelay['fault']> {
+    const { tryCloud } = await import('./cloud-mail.js');
+    return await tryCloud(this.#options.short?.sendMail ?? null, trial);
   }
 
   /** Finishes the messages that are being sent, within STOP_SENDING_MS. */
@@ -232,6 +239,7 @@ export class Delivery {
       sender: this.#sender,
       render: (...mail) => this.#rendering.parcel(...mail),
       open: async (relay) => {
+        if (relay === CLOUD) return await this.#openCloud(config.smtpTimeoutMs);
         // Loaded with the first connection: TLS needs memory that a daemon without a link does not need.
         const open = this.#options.openSession ?? (await import('./smtp/session.js')).openSession;
         const helo = heloNameOf(config, hostname());
@@ -240,6 +248,13 @@ export class Delivery {
         return opened;
       },
     });
+  }
+
+  async #openCloud(timeoutMs: number): Promise<CloudSession> {
+    const { CloudSession, noLink } = await import('./cloud-mail.js');
+    const { sendMail, isOnline } = this.#options.short ?? {};
+    if (sendMail === undefined || isOnline === undefined) throw noLink();
+    return new CloudSession({ sendMail, isOnline }, timeoutMs);
   }
 
   #shortQueue(type: AgeingType, way: ShortWay): ShortQueue {

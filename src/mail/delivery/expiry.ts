@@ -11,8 +11,8 @@ import { ageMs } from '../../base/stamp.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Message, MessageType, Verdict } from '../message/message.js';
 import type { MailConfig } from '../settings.js';
+import { CLOUD } from '../settings.js';
 import type { IsWanted, Store } from '../store/store.js';
-import { CLOUD } from './cloud-transport.js';
 import type { OutcomeWriter } from './outcome-writer.js';
 
 /** The types that age all the time. */

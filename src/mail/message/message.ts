@@ -290,9 +290,20 @@ export type ShortMessage = ShortContent & {
   readonly destination: string;
 };
 
+/** A mail as it is sent to the cloud. */
+export interface CloudMail {
+  readonly id: string;
+  readonly to: readonly Address[];
+  readonly size: number;
+  readonly octets: Buffer | AsyncIterable<Buffer>;
+  /** For each step and each slice, and for the answer to the whole. */
+  readonly timeoutMs: number;
+  readonly answerMs: number;
+}
+
 /**
  * The outcome of an offer. `later`: neither taken nor refused. `isReached`: there was a connection, so the message may
- * have arrived.
+ * have arrived. `status`: that of the answer, if a whole one came.
  */
 export type ShortAnswer =
   | { readonly kind: 'taken' | 'refused'; readonly reply: string }
@@ -301,10 +312,14 @@ export type ShortAnswer =
       readonly reply: string;
       readonly retryAfterMs: number | null;
       readonly isReached: boolean;
+      readonly status?: number;
     };
 
 /** Offers a message. */
 export type SendShort = (message: ShortMessage, signal: AbortSignal) => Promise<ShortAnswer>;
+
+/** Offers a mail. */
+export type SendMail = (mail: CloudMail, signal: AbortSignal) => Promise<ShortAnswer>;
 
 /** Whose share of the queue a message takes. */
 export interface Payer {

@@ -3,6 +3,7 @@ import { FieldpostError } from '../../../src/base/errors.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/base/limits.js';
 import { SmtpTransport } from '../../../src/mail/delivery/smtp/smtp-transport.js';
 import type { Address } from '../../../src/mail/message/address.js';
+import type { RelayConfig } from '../../../src/mail/settings.js';
 import { FakeClock } from '../../support/clock.js';
 import {
   bench,
@@ -273,7 +274,7 @@ t.test('of the senders that a relay refuses, the oldest are forgotten', async (t
   relays.onSend = () => reply('mail', '550 5.7.1 sender refused');
   const { log } = keptLog();
   const transport = new SmtpTransport({
-    open: (relay) => relays.session(relay),
+    open: (relay) => relays.session(relay as RelayConfig),
     render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
     sender: () => 'present@example.com' as Address,
     ...{ store, config: CONFIG, clock, random: MIDDLE, log },

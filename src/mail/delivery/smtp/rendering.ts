@@ -20,7 +20,7 @@ import {
   type Sender,
 } from '../../message/message.js';
 import { type Rendered, render, renderReadyMade } from '../../mime/letter.js';
-import type { MailConfig, RelayConfig } from '../../settings.js';
+import { type MailConfig, nameOf, type Relay } from '../../settings.js';
 import type { Store } from '../../store/store.js';
 import type { Envelope } from './protocol.js';
 
@@ -129,14 +129,14 @@ export class Rendering {
   }
 
   /** A relay has said its size limit (RFC 1870). */
-  heard({ host, port }: RelayConfig, limitBytes: number | null): void {
-    this.#limits.set(`${host}:${port}`, limitBytes);
+  heard(relay: Relay, limitBytes: number | null): void {
+    this.#limits.set(nameOf(relay), limitBytes);
   }
 
   /** Bytes of the largest mail that any relay takes; null if one of them may have no limit. */
   get limitBytes(): number | null {
     const { relays } = this.#options.config;
-    const limits = relays.map(({ host, port }) => this.#limits.get(`${host}:${port}`) ?? null);
+    const limits = relays.map((relay) => this.#limits.get(nameOf(relay)) ?? null);
     return limits.length === 0 || limits.includes(null) ? null : Math.max(...(limits as number[]));
   }
 

@@ -1,6 +1,6 @@
 /**
- * The transport of emails: each configured relay is a peer, and each line has one connection to one of them. New relay
- * settings make a new transport.
+ * The transport of emails: each configured relay is a peer, and each line has one connection to one of them. The cloud may
+ * be one of the relays. New relay settings make a new transport.
  */
 
 import { Recent } from '../../../base/collections.js';
@@ -13,15 +13,16 @@ import type { Log } from '../../../base/system/log.js';
 import type { RelayView } from '../../../base/views.js';
 import type { Address } from '../../message/address.js';
 import type { Email, EmailContent, Message, ReadyMadeContent, Sender } from '../../message/message.js';
-import type { MailConfig, RelayConfig } from '../../settings.js';
+import { type MailConfig, nameOf, type Relay } from '../../settings.js';
 import type { Store } from '../../store/store.js';
+import type { CloudSession } from '../cloud-mail.js';
 import { nextPeerMs, Peer, type PeerOptions } from '../peer.js';
 import { RelayRate } from '../rate.js';
 import type { Line, Load, Outcome, Transport } from '../transport.js';
 import { outcomeOf, reasonOf, subjectOf } from './failure-classification.js';
 import { type Ending, type Envelope, SessionError } from './protocol.js';
 import type { Parcel, Rendering } from './rendering.js';
-import type { OpenSession, Session } from './session.js';
+import type { Session } from './session.js';
 
 /** A connection without a message is closed after this long. */
 export const SESSION_IDLE_MS = 5 * SECOND_MS;
@@ -38,7 +39,7 @@ export interface SmtpOptions {
     'relays' | 'relayConnections' | 'relayRate' | 'backoffMinMs' | 'backoffMaxMs' | 'retryMaxMs'
   >;
   /** Rejects with SessionError. */
-  readonly open: OpenSession;
+  readonly open: (relay: Relay) => Promise<Session | CloudSession>;
   readonly render: Rendering['parcel'];
   /** The present sender. Some mails are sent with it in place of the stored one. */
   readonly sender: () => Address;
@@ -74,9 +75,9 @@ export class SmtpTransport implements Transport<Mail> {
     this.#options = options;
     this.#startedMs = clock.bootMs();
     this.rate = config.relayRate && new RelayRate(config.relayRate, clock, store);
-    const relays = new Map<Peer, RelayConfig>();
+    const relays = new Map<Peer, Relay>();
     for (const relay of config.relays) {
-      const name = `${relay.host}:${relay.port}`;
+      const name = nameOf(relay);
       const onChange: PeerOptions['onChange'] = (state, why) => {
         log[state === 'ok' ? 'info' : 'warn'](`relay ${state}`, { relay: name, ...why });
         options.tell?.('relay', name);
@@ -87,7 +88,7 @@ export class SmtpTransport implements Transport<Mail> {
     const unanswered = new Map<Peer, number>();
     const line = () =>
       new RelayLine({
-        open: (peer) => options.open(relays.get(peer) as RelayConfig),
+        open: (peer) => options.open(relays.get(peer) as Relay),
         clock,
         unanswered,
         heard: () => this.#heard(),
@@ -163,7 +164,7 @@ export class SmtpTransport implements Transport<Mail> {
 /** What a line of relays needs. */
 interface LineOptions {
   /** Rejects with SessionError. */
-  open(peer: Peer): Promise<Session>;
+  open(peer: Peer): Promise<Session | CloudSession>;
   readonly clock: Clock;
   /** Of each relay: the times in a row that it did not answer pipelined commands. All lines share it. */
   readonly unanswered: Map<Peer, number>;
@@ -177,7 +178,7 @@ interface LineOptions {
 export class RelayLine implements Line<Mail> {
   readonly #options: LineOptions;
   readonly #idle: Alarm;
-  #session: Session | null = null;
+  #session: Session | CloudSession | null = null;
   #peer: Peer | null = null;
   /** How many messages this session sent, and how many of them the relay took. */
   #sends = 0;
@@ -210,7 +211,8 @@ export class RelayLine implements Line<Mail> {
     this.#sends = 0;
     this.#taken = 0;
     this.#isAnnounced = false;
-    this.#options.heard();
+    // The cloud is called with the first mail.
+    if ('send' in this.#session) this.#options.heard();
     return null;
   }
 
@@ -220,12 +222,20 @@ export class RelayLine implements Line<Mail> {
     return takesAhead && !this.#confused.has(this.#peer) && Buffer.isBuffer(content);
   }
 
-  async offer({ envelope, content, fromHeader }: Mail, next: Mail | null): Promise<Outcome | null> {
+  async offer(mail: Mail, next: Mail | null): Promise<Outcome | null> {
+    const { envelope, content, fromHeader } = mail;
+    const session = this.#session;
+    assert(session !== null, 'a line is opened before it sends');
     let readError: unknown;
     const reported = reporting(content, (error) => {
       readError = error;
     });
-    const ending = await this.#send(envelope, reported, next?.envelope ?? null);
+    if ('offer' in session) {
+      const outcome = await session.offer(mail.message.id, envelope, reported);
+      if (session.hasHeard) this.#options.heard();
+      return readError === undefined ? outcome : { ...outcome, suspect: 'message', unreadable: readError };
+    }
+    const ending = await this.#send(session, envelope, reported, next?.envelope ?? null);
     if (ending === null) return null;
     const outcome = outcomeOf(ending, envelope.smtpUtf8);
     if (outcome.suspect === 'device' || outcome.suspect === 'envelope') this.#options.refused(envelope.from);
@@ -239,9 +249,12 @@ export class RelayLine implements Line<Mail> {
    * Null: this session did not try the message, so it goes over a new one. The relay closed a used connection, or takes no
    * more mails over it, or did not understand the announcement; then it gets no other.
    */
-  async #send(envelope: Envelope, content: Parcel['content'], next: Envelope | null): Promise<Ending | null> {
-    const session = this.#session;
-    assert(session !== null, 'a line is opened before it sends');
+  async #send(
+    session: Session,
+    envelope: Envelope,
+    content: Parcel['content'],
+    next: Envelope | null,
+  ): Promise<Ending | null> {
     const wasAnnounced = this.#isAnnounced;
     this.#isAnnounced = next !== null;
     const isPipelined = session.takesAhead;
