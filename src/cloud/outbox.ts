@@ -15,7 +15,7 @@ import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import { counted } from '../base/text.js';
 import { invalidMessage, parseShortMessage } from '../mail/message/draft.js';
-import type { Draft, ShortContent, ShortDraft } from '../mail/message/message.js';
+import { type Draft, recipientsOf, type ShortContent, type ShortDraft } from '../mail/message/message.js';
 import type { Accepted, KeyedContent, Store } from '../mail/store/store.js';
 import { FLEET_DEVICES_MAX } from './devices.js';
 import type { FleetStore } from './fleet-store.js';
@@ -53,7 +53,7 @@ interface AcceptedOptions extends Ways {
 const WORDS = { mail: 'mails', short: 'SMS, calls and pushes', devices: 'messages of devices' } as const;
 
 /** The store's key of a device's message. */
-function messageKey(device: string, id: string): string {
+export function messageKey(device: string, id: string): string {
   return `message ${device} ${id}`;
 }
 
@@ -75,11 +75,13 @@ export class AcceptedMessages {
   constructor(options: AcceptedOptions) {
     this.#options = options;
     const { store } = options;
-    const devices = new Map([...store.keys].map(([key, { ids }]) => [ids[0], deviceOf(key)]));
+    const devices = new Map<string, string | null>();
+    for (const [key, { ids }] of store.keys) for (const id of ids) devices.set(id, deviceOf(key));
     for (const { id, type, extras } of [...store.queued(), ...store.deferred()]) {
       const device = devices.get(id) ?? null;
       // It may wait for longer than its key is remembered. Only the cloud's own are urgent.
-      const isOfDevice = device !== null || !(devices.has(id) || extras?.urgent);
+      const isForgotten = type === 1 ? extras?.isReadyMade : !(devices.has(id) || extras?.urgent);
+      const isOfDevice = device !== null || isForgotten === true;
       this.#endsWith(id, this.#enter(partOf(type, isOfDevice), device));
     }
   }
@@ -98,15 +100,16 @@ export class AcceptedMessages {
     const part = partOf(draft.type, device !== null);
     this.#check(part, device);
     admit?.();
-    const leave = this.#enter(part, device);
+    // A mail of a device may have several recipients.
+    const leaves = recipientsOf(draft).map(() => this.#enter(part, device));
     let answer: Accepted | null = null;
     try {
       answer = await this.#options.store.accept(drafts, keyed);
     } finally {
-      if (answer === null || answer.replayed) leave();
+      if (answer === null || answer.replayed) for (const leave of leaves) leave();
     }
     if (!answer.replayed) {
-      this.#endsWith(answer.ids[0] as string, leave);
+      for (const [at, leave] of leaves.entries()) this.#endsWith(answer.ids[at] as string, leave);
       this.totals[device === null ? 'notification' : 'message']++;
     }
     this.#options.nudge();
@@ -166,8 +169,8 @@ export class AcceptedMessages {
 }
 
 function partOf(type: Draft['type'], isOfDevice: boolean): Part {
-  if (type === 1) return 'mail';
-  return isOfDevice ? 'devices' : 'short';
+  if (isOfDevice) return 'devices';
+  return type === 1 ? 'mail' : 'short';
 }
 
 /** A device's share is used up, in an outbox or in etcd. */
