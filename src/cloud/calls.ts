@@ -16,6 +16,7 @@ import type { Store } from '../mail/store/store.js';
 import type { Devices } from './devices.js';
 import { type Document, misunderstood, type People } from './document.js';
 import type { FleetStore } from './fleet-store.js';
+import type { Mails } from './mails.js';
 import type { OutageLog } from './outages.js';
 import type { AcceptedMessages, Outbox } from './outbox.js';
 import { type Report, SAID, type Said, statusOf } from './presence.js';
@@ -34,6 +35,7 @@ export interface CloudParts {
   readonly devices: Devices;
   readonly people: Pick<People, 'count'>;
   readonly outbox: Outbox;
+  readonly mails: Mails;
   readonly outages: OutageLog;
   /** Calls that were refused. */
   readonly refused: RefusedTotals;
@@ -116,4 +118,9 @@ export async function postMessage(exchange: Exchange, { outbox }: CloudParts): P
   const key = exchange.req.headers['idempotency-key'];
   const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX, null);
   exchange.json(202, { id: await outbox.take(exchange.id, key, body) });
+}
+
+/** `POST /devices/{id}/mails` */
+export async function postMail(exchange: Exchange, { mails }: CloudParts): Promise<void> {
+  exchange.json(202, { id: await mails.take(exchange) });
 }

@@ -22,6 +22,7 @@ import { oneLine } from '../base/text.js';
 import { Delivery } from '../mail/delivery/delivery.js';
 import { inOrder, type Reloaded, type System, storeOptions, tokenSources } from '../mail/engine.js';
 import type { Draft, SendShort } from '../mail/message/message.js';
+import { senderOf } from '../mail/names.js';
 import { type KeyedContent, openStore, type Store } from '../mail/store/store.js';
 import type { CloudParts } from './calls.js';
 import { CLOUD_DEVICES_MAX, Devices, FLEET_DEVICES_MAX } from './devices.js';
@@ -32,6 +33,7 @@ import { openEtcdFleet } from './etcd/fleet.js';
 import { type FileFleetOptions, openFileFleet } from './files/fleet.js';
 import type { FleetStore } from './fleet-store.js';
 import { type CheckKey, createKeyCheck, OPERATOR } from './keys.js';
+import { Mails } from './mails.js';
 import { statusLine } from './operator.js';
 import { OutageLog } from './outages.js';
 import { AcceptedMessages, CLOUD_KEYS_AGE_MS, CLOUD_KEYS_MAX, Outbox } from './outbox.js';
@@ -154,13 +156,31 @@ async function build(
   const teller: Teller = new Teller({ store: toPeople, documents, people, texts, ...ways, log, outages });
   const { takeMessage } = fleet;
   const outbox = new Outbox({ takeMessage, ...ways, hourlyLimit: config.cloudServerHourlyLimit, clock, log });
+  const mails = new Mails({
+    ...{ store, accepted, clock, log, dailyLimit: config.cloudServerMails },
+    sender: () => senderOf(config, system.hostname),
+    limitBytes: () => delivery.rendering.limitBytes,
+    nameOf: (id) => documents.about(id)?.name ?? id,
+  });
   const devicesMax = config.cloudServerStore === null ? CLOUD_DEVICES_MAX : FLEET_DEVICES_MAX;
   const access = accessWith(config, keys);
   const keysFile = () => access.keysFile;
   const devices = new Devices({ watch, documents, keys, keysFile, clock, log, devicesMax });
   const counts = { refused: new RefusedTotals(), totals: { heartbeats: 0 } };
   const told = { people, faults, startedMs: clock.bootMs(), ...counts };
-  const calls = { config, system, store, fleet, delivery, accepted, devices, outbox, outages, ...told };
+  const calls = {
+    config,
+    system,
+    store,
+    fleet,
+    delivery,
+    accepted,
+    devices,
+    outbox,
+    mails,
+    outages,
+    ...told,
+  };
   return { ...calls, webhook, access, http: createCloudHttp(calls, access, system) };
 }
 

@@ -19,6 +19,7 @@ export const CLOUD_ROUTES: readonly CloudRoute[] = [
   { method: 'GET', path: '/devices/{id}/destinations', handle: calls.getDestinations, for: 'device' },
   { method: 'PUT', path: '/devices/{id}/destinations', handle: calls.putDestinations, for: 'device' },
   { method: 'POST', path: '/devices/{id}/messages', handle: calls.postMessage, for: 'device' },
+  { method: 'POST', path: '/devices/{id}/mails', handle: calls.postMail, for: 'device' },
   { method: 'GET', path: '/devices', handle: operator.listDevices, for: 'operator' },
   { method: 'GET', path: '/devices/{id}', handle: operator.getDevice, for: 'operator' },
   { method: 'GET', path: '/devices/{id}/outages', handle: operator.listOutages, for: 'operator' },

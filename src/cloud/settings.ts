@@ -167,6 +167,14 @@ export const CLOUD_ROWS = {
     fallback: '60',
     about: 'SMS and phone calls that the reference cloud takes of one device in an hour.',
   }),
+  /** Null: mails of devices are not taken. */
+  cloudServerMails: optional({
+    key: 'FIELDPOST_CLOUD_SERVER_MAILS',
+    kind: integer(1, 1_000_000),
+    none: 'none: mails of devices are not taken',
+    about:
+      'Mails that the reference cloud takes of one device in a day, each recipient counted. Their sender is that of `FIELDPOST_FROM`. Needs `FIELDPOST_RELAY`.',
+  }),
   cloudServerTimeZone: given({
     key: 'FIELDPOST_CLOUD_SERVER_TIME_ZONE',
     kind: timeZone,
@@ -260,6 +268,8 @@ export function checkCloud(check: Check<typeof CLOUD_ROWS, CloudConfig>): void {
     check.needs('cloudServerStoreUser', `${check.keyOf('cloudServerStorePassword')} needs it`);
   for (const member of OF_ETCD)
     if (config[member] !== null) check.needs('cloudServerStore', `${check.keyOf(member)} needs it`);
+  if (config.cloudServerMails !== null && config.relays.length === 0 && !check.isBad('relayUrls'))
+    check.problem('cloudServerMails', `it needs ${check.keyOf('relayUrls')}`);
   check.tokens('cloudServerKeys', [...(cloudServerKeys?.values() ?? [])].flat());
   check.warn(...clearTextAdvice(check.keyOf('cloudServerListen'), cloudServerListen));
 }

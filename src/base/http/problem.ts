@@ -37,7 +37,7 @@ export const PROBLEMS: Readonly<Record<AnsweredCode, readonly [status: number, t
   invalid: [422, 'Some fields are not right'],
   'precondition-required': [428, 'The request must name the version that it replaces'],
   'queue-full': [429, 'The queue is full'],
-  'rate-limited': [429, 'Too many in this hour'],
+  'rate-limited': [429, 'Too many for now'],
   'headers-too-large': [431, 'The headers are too large'],
   internal: [500, 'Internal error'],
   'not-offered': [501, 'Not offered here'],

@@ -21,6 +21,8 @@ export interface Repair {
   /** True for the address of a user of this device. */
   readonly isOfThisDevice: (address: Address) => boolean;
   readonly hostname: string;
+  /** The name for a new `From`; left out: made of the old one and the host name. */
+  readonly nameFor?: (old: Mailbox | undefined) => string;
 }
 
 /** What was changed in the header section. */
@@ -76,6 +78,7 @@ function replaceFrom(section: HeaderSection, repair: Repair): string {
   section.rename('from', 'X-Original-From');
   if (isAway && mailboxes.length === 1 && section.values('reply-to').length === 0)
     section.add(mailboxesHeader('Reply-To', [old]));
+  if (repair.nameFor !== undefined) return repair.nameFor(old);
   const user = old?.address.slice(0, old.address.lastIndexOf('@')) ?? '';
   return `${(isAway ? old.name : '') || user || old?.name || NOBODY} on ${repair.hostname}`;
 }
