@@ -1,7 +1,9 @@
 /** Requests over real sockets: deadlines, TLS, connections that are kept and those that died meanwhile. */
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import t from 'tap';
-import { DAY_MS } from '../../src/base/limits.js';
+import { DAY_MS, KIB, SECOND_MS } from '../../src/base/limits.js';
 import { type ConnectOptions, createConnect } from '../../src/base/system/connect.js';
 import {
   type HttpAnswer,
@@ -269,4 +271,145 @@ t.test('if no address answers, the deadline ends the call and all attempts', asy
   await made.clock.advance(15_000);
   await rejected;
   t.equal(made.clock.pending, 0);
+});
+
+/** What a server of raw sockets has got; it answers nothing by itself. */
+async function rawServer(talk: (socket: Socket, got: () => string) => void) {
+  let text = '';
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1');
+      talk(socket, () => text);
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    got: () => text,
+    [Symbol.dispose]: () => void server.close(),
+  };
+}
+
+/** A source of so many pieces of 16 KiB, and how many of them were read. */
+function sourceOf(pieces: number, fault?: Error) {
+  const source = {
+    read: 0,
+    isClosed: false,
+    async *octets(): AsyncGenerator<Buffer> {
+      try {
+        for (; source.read < pieces; source.read++) yield Buffer.alloc(16 * KIB, source.read);
+        if (fault) throw fault;
+      } finally {
+        source.isClosed = true;
+      }
+    },
+  };
+  return source;
+}
+
+const upload = (source: ReturnType<typeof sourceOf>, pieces: number, answerMs = 600_000) => ({
+  ...({ method: 'POST', body: null, timeoutMs: 60_000 } as const),
+  upload: { size: pieces * 16 * KIB, octets: source.octets(), answerMs },
+});
+
+t.test('an upload arrives whole, after the server has asked for it', async (t) => {
+  const got: Buffer[] = [];
+  await using server = await serve(async (req, res) => {
+    t.match(req.headers, { expect: '100-continue', 'content-length': String(100 * 16 * KIB) });
+    for await (const chunk of req) got.push(chunk);
+    res.end('{}');
+  });
+  using made = open(server);
+  const source = sourceOf(100);
+  t.match(await made.send(upload(source, 100)), { status: 200 });
+  const expected = Buffer.concat(Array.from({ length: 100 }, (_, n) => Buffer.alloc(16 * KIB, n)));
+  t.ok(Buffer.concat(got).equals(expected));
+  t.equal(made.clock.pending, 0, 'no timer is left');
+});
+
+t.test('of an upload that is refused nothing is read, and the connection is not used again', async (t) => {
+  using server = await rawServer((socket, got) => {
+    if (got().endsWith('\r\n\r\n')) socket.write('HTTP/1.1 501 No\r\nContent-Length: 2\r\n\r\n{}');
+  });
+  using made = open(server);
+  const source = sourceOf(3);
+  t.match(await made.send(upload(source, 3)), { status: 501 });
+  t.match(await made.send({ ...upload(source, 3) }), { status: 501 });
+  t.equal(source.read, 0);
+  t.equal(made.clock.pending, 0);
+});
+
+t.test('a server that says nothing gets the upload after a second', async (t) => {
+  using server = await rawServer((socket, got) => {
+    if (got().length > 3 * 16 * KIB) socket.write('HTTP/1.1 202 Yes\r\nContent-Length: 2\r\n\r\n{}');
+  });
+  using made = open(server);
+  const source = sourceOf(3);
+  const answer = made.send(upload(source, 3));
+  await until(() => server.got().includes('\r\n\r\n'));
+  t.equal(source.read, 0);
+  await made.clock.advance(SECOND_MS);
+  t.match(await answer, { status: 202 });
+  t.ok(source.isClosed);
+});
+
+t.test('each slice and the answer have deadlines of their own', async (t) => {
+  using server = await rawServer((socket, got) => {
+    if (!got().endsWith('\r\n\r\n')) return;
+    socket.write('HTTP/1.1 100 Continue\r\n\r\n');
+    socket.pause();
+  });
+  using made = open(server);
+  const source = sourceOf(10_000);
+  const answer = made.send(upload(source, 10_000));
+  const stuck = t.rejects(answer, {
+    code: 'DEADLINE',
+    message: /^no progress of the upload within 60 s$/,
+    isReached: true,
+  });
+  let read = -1;
+  await until(() => {
+    const isStill = read === source.read && read > 0;
+    read = source.read;
+    return isStill;
+  });
+  t.ok(source.read < 5000, `it does not read ahead: ${source.read}`);
+  await made.clock.advance(60_000);
+  await stuck;
+  await until(() => source.isClosed);
+  using silent = await rawServer((socket, got) => {
+    if (got().endsWith('\r\n\r\n')) socket.write('HTTP/1.1 100 Continue\r\n\r\n');
+  });
+  using other = open(silent);
+  const small = sourceOf(2);
+  const late = t.rejects(other.send(upload(small, 2)), { message: /^no answer to the upload within 600 s$/ });
+  await until(() => silent.got().length > 2 * 16 * KIB);
+  await other.clock.advance(599_000);
+  await other.clock.advance(1000);
+  await late;
+  t.equal(other.clock.pending, 0);
+});
+
+t.test('an upload whose octets cannot be read breaks off', async (t) => {
+  await using server = await serve((req) => void req.on('error', () => undefined).resume());
+  using made = open(server);
+  const source = sourceOf(2, new Error('the disk is sick'));
+  await t.rejects(made.send(upload(source, 3)), { code: 'SOURCE', message: 'the disk is sick' });
+});
+
+t.test('an upload goes over a new connection if the kept one was closed meanwhile', async (t) => {
+  let connections = 0;
+  await using server = await serve(async (req, res) => {
+    let octets = 0;
+    for await (const chunk of req) octets += chunk.length;
+    res.end(String(octets));
+    if (++connections === 1) setImmediate(() => req.socket.resetAndDestroy());
+  });
+  using made = open(server);
+  await made.send();
+  const source = sourceOf(5);
+  const { body } = await made.send(upload(source, 5));
+  t.equal(body.toString(), String(5 * 16 * KIB));
 });
