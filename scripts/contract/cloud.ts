@@ -188,6 +188,13 @@ export class Cloud {
     return (await this.present()).etag;
   }
 
+  /** Posts a mail to these recipients under a key. */
+  mail(octets: string, to: readonly string[], key: string): Promise<Answer> {
+    const query = to.map((one) => `to=${encodeURIComponent(one)}`).join('&');
+    const headers = { 'Idempotency-Key': key, 'Content-Type': 'message/rfc822' };
+    return this.call('POST', `mails?${query}`, { body: octets, headers });
+  }
+
   /** Posts a message under a key. */
   message(body: Readonly<Record<string, unknown>>, key: string): Promise<Answer> {
     return this.call('POST', 'messages', { body, headers: { 'Idempotency-Key': key } });

@@ -4,6 +4,7 @@
 import { Broken, type Cloud, NotChecked, type Point } from './cloud.js';
 import { DOCUMENT_POINTS } from './documents.js';
 import { HEARTBEAT_POINTS } from './heartbeats.js';
+import { MAIL_POINTS } from './mails.js';
 import { MESSAGE_POINTS } from './messages.js';
 
 /** The result of a point. */
@@ -15,7 +16,12 @@ export interface Finding {
 }
 
 // The first points need a device that has no document yet.
-export const POINTS: readonly Point[] = [...DOCUMENT_POINTS, ...HEARTBEAT_POINTS, ...MESSAGE_POINTS];
+export const POINTS: readonly Point[] = [
+  ...DOCUMENT_POINTS,
+  ...HEARTBEAT_POINTS,
+  ...MESSAGE_POINTS,
+  ...MAIL_POINTS,
+];
 
 /** Checks every point in turn, and restores the document. */
 export async function* examine(cloud: Cloud): AsyncGenerator<Finding> {

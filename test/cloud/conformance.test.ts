@@ -441,7 +441,7 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
           });
         },
         answers(told, { what }) {
-          if (what === 'messages') told.body = String(told.body).replace(/-\d+"/, '"');
+          if (what === 'messages' || what === 'mails') told.body = String(told.body).replace(/-\d+"/, '"');
         },
       };
     },
@@ -505,6 +505,30 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
       };
     },
     ['another text under'],
+  ],
+  [
+    'mails answered with another id',
+    () => spoil('mails', (told) => Object.assign(told, { id: 'x' })),
+    ['a mail that is taken', 'the same mail again'],
+  ],
+  [
+    'a mail that has waited taken for another',
+    () => refuse('mails', 'X-Fieldpost-Waited'),
+    ['the same mail again'],
+  ],
+  [
+    'an empty mail taken',
+    () => answer({ status: 202, body: '{}' }, ({ what, body }) => what === 'mails' && body === ''),
+    ['a mail without recipient'],
+  ],
+  [
+    'a mail to no address put off',
+    () => ({
+      answers(told, { what, body }) {
+        if (what === 'mails' && told.status === 422 && body !== '') told.status = 500;
+      },
+    }),
+    ['a mail to what is no address'],
   ],
   [
     'names escaped for HTML',
@@ -584,11 +608,13 @@ async function examineWith(fault: Fault, target: string, device: string) {
 }
 
 const send = async () => ({ kind: 'taken', reply: 'taken' }) as const;
+/** It takes mails, too; nobody delivers them. */
+const env = { FIELDPOST_RELAY: 'smtp://127.0.0.1:1', FIELDPOST_CLOUD_SERVER_MAILS: '1000' };
 const devices = FAULTS.map((_, index) => `device-${index}`);
 const keys = `site:1 right\n${OTHER.device} ${OTHER.key}\n${['good', ...devices].map((device) => `${device} right\n`).join('')}`;
 
 t.test('the reference cloud holds every point, and is left as it was', async (t) => {
-  await using cloud = await startCloud({ keys, send });
+  await using cloud = await startCloud({ env, keys, send });
   const fresh = await examineWith({}, cloud.url, 'good');
   t.same(fresh.words, []);
   t.equal(fresh.holds.length, POINTS.length);
@@ -604,7 +630,7 @@ t.test('the reference cloud holds every point, and is left as it was', async (t)
 });
 
 t.test('a cloud may ask for pauses, and may say that it takes no messages', async (t) => {
-  await using busy = await startCloud({ keys, send });
+  await using busy = await startCloud({ env, keys, send });
   let calls = 0;
   const pauses: Fault = {
     instead: () =>
@@ -619,14 +645,15 @@ t.test('a cloud may ask for pauses, and may say that it takes no messages', asyn
   t.same(found.broken, []);
   const unchecked = POINTS.map(({ name }) => name).filter((name) => found['not checked'].includes(name));
   t.ok(
-    unchecked.length > 5 && unchecked.every((name) => / (message|phone|keys)/.test(name)),
+    unchecked.length > 5 && unchecked.every((name) => / (message|phone|keys|mail)/.test(name)),
     unchecked.join('\n'),
   );
   t.match(found.words.join('\n'), /says that it takes no messages \(503: This cloud has no way/);
+  t.match(found.words.join('\n'), /says that it takes no mails \(501: This cloud takes no mails/);
 });
 
 t.test('each fault is found, and only it', async (t) => {
-  await using cloud = await startCloud({ keys, send });
+  await using cloud = await startCloud({ env, keys, send });
   const broken = new Set<string>();
   const random = seededRandom(testSeed());
   let tried = 0;

@@ -131,6 +131,7 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_CLOUD_SERVER_WEBHOOK: ['https://h.example/x', 'cloudServerWebhook', 'https://h.example/x'],
     FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE: ['/k/auth', 'cloudServerWebhookAuth', 'Bearer abc'],
     FIELDPOST_CLOUD_SERVER_HOURLY_LIMIT: ['7', 'cloudServerHourlyLimit', 7],
+    FIELDPOST_CLOUD_SERVER_MAILS: ['8', 'cloudServerMails', 8],
     FIELDPOST_CLOUD_SERVER_TIME_ZONE: ['Europe/Paris', 'cloudServerTimeZone', 'Europe/Paris'],
     FIELDPOST_CLOUD_SERVER_PUBLIC_URL: ['https://p.example/', 'cloudServerPublicUrl', 'https://p.example/'],
     FIELDPOST_CLOUD_SERVER_STORE: [

@@ -8,7 +8,7 @@ import { serve } from './serve.js';
 export interface Call {
   readonly method: string;
   readonly device: string;
-  /** `heartbeat`, `destinations`, `messages`. */
+  /** `heartbeat`, `destinations`, `messages`, `mails`. */
   readonly what: string;
   headers: Record<string, string>;
   body: string;
@@ -40,7 +40,7 @@ export function faultyCloud(target: string, fault: Fault): ReturnType<typeof ser
     request.setEncoding('utf8');
     for await (const chunk of request) body += chunk;
     const { method = '', url = '' } = request;
-    const [, , device = '', what = ''] = url.split('/');
+    const [, , device = '', what = ''] = url.split('?', 1)[0]?.split('/') ?? [];
     const call: Call = { method, device, what, headers: pick(request.headers), body };
     await fault.holds?.(call);
     fault.asks?.(call);
