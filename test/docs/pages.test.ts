@@ -2,7 +2,7 @@
  * The pages that people read agree with the code in both directions: commands, calls, errors, metrics, log lines, exit
  * statuses. The README is short, and every link has its target.
  */
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import t from 'tap';
@@ -137,6 +137,14 @@ t.test('fieldpost-cloud(8) has every metric of the reference cloud', async (t) =
   const rows = metricRows((await cloud.call('GET', '/metrics')).text);
   t.ok(rows.length > 22);
   sameBlock(t, 'build/man/fieldpost-cloud.8.md', 'metrics', rows);
+});
+
+t.test('the page of the reference cloud has the configuration of each proxy in front of it', async (t) => {
+  const page = PAGES.find((path) => /fieldpost-cloud\.\d\.md$/.test(path)) ?? '';
+  for (const name of readdirSync('build/front')) {
+    const lines = readFileSync(`build/front/${name}`, 'utf8').trimEnd().split('\n');
+    sameBlock(t, page, name, ['', '```', ...lines, '```', '']);
+  }
 });
 
 for (const [page, heading, routes] of [

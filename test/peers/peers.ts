@@ -80,7 +80,12 @@ export interface Server {
 const KEEPER = 'exec 3<&0; "$@" & server=$!; { read -r _ <&3; kill "$server"; } & wait "$server"';
 
 /** Starts a server that stays in the foreground; resolves when it accepts connections at this port. */
-export async function startServer(program: string, args: readonly string[], port: number): Promise<Server> {
+export async function startServer(
+  program: string,
+  args: readonly string[],
+  port: number,
+  host = '127.0.0.1',
+): Promise<Server> {
   const child = spawn('/bin/bash', ['--norc', '-c', KEEPER, 'keeper', program, ...args], {
     stdio: ['pipe', 'pipe', 'pipe'],
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
@@ -95,7 +100,7 @@ export async function startServer(program: string, args: readonly string[], port
     await closed;
   };
   const patience = AbortSignal.timeout(PATIENCE_MS);
-  while (!(await isReachable(port))) {
+  while (!(await isReachable(port, host))) {
     if (child.exitCode !== null || patience.aborted) {
       await stop();
       throw new Error(`${program} does not answer: ${Buffer.concat(output)}`);
@@ -105,8 +110,8 @@ export async function startServer(program: string, args: readonly string[], port
   return { stop };
 }
 
-async function isReachable(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1');
+async function isReachable(port: number, host: string): Promise<boolean> {
+  const socket = connect(port, host);
   try {
     await once(socket, 'connect');
     return true;

@@ -180,6 +180,11 @@ test('the package fieldpost-cloud holds the reference cloud and nothing of a dev
     './man7/fieldpost-fleet.7.gz',
     './man8/fieldpost-cloud.8.gz',
   ]);
+  t.same(files(`${root}/usr/share/doc/fieldpost-cloud/examples`), [
+    './Caddyfile',
+    './haproxy.cfg',
+    './nginx.conf',
+  ]);
   const program = `${root}/usr/lib/fieldpost-cloud/cloud-main.cjs`;
   const launcher = readFileSync(`${root}/usr/bin/fieldpost-cloud`, 'utf8');
   t.ok(launcher.includes(` ${program.slice(root.length)} `), 'the script starts this file');
