@@ -20,15 +20,18 @@ export interface Machine {
   readonly host: string;
   /** The command that runs a program on it. */
   readonly through: readonly string[];
+  /** The process that holds it. */
+  readonly pid: string;
   /** Writes a file, with its directories. */
-  write(path: string, text: string, mode?: number): void;
+  write(path: string, content: string | Buffer, mode?: number): void;
   read(path: string): string;
+  readBytes(path: string): Buffer;
   /** Runs a script of bash as root; gives what it prints. Rejects if it fails, with all its output. */
   run(script: string, env?: Readonly<Record<string, string>>): Promise<string>;
 }
 
 /** What a machine has of its own; the rest of this machine's file system is not to be written. */
-const OWN = ['/etc', '/var', '/usr/share', '/usr/local', '/usr/bin', '/root'];
+const OWN = ['/etc', '/var', '/usr/share', '/usr/local', '/usr/bin', '/usr/lib', '/root'];
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 /** Overlays each directory, and waits for the end of its input. */
 const HOLD = `set -e
@@ -63,18 +66,21 @@ export async function openMachine(t: Test, space: Space, name: string): Promise<
     await end(holder);
     rmSync(own, { recursive: true, force: true });
   });
-  const [pid] = await Promise.race([once(holder.stdout, 'data'), once(holder, 'exit')]);
-  const through = ['nsenter', '--target', String(pid).trim(), '--mount', '--uts', '--net'];
-  const root = `/proc/${String(pid).trim()}/root`;
+  const [said] = await Promise.race([once(holder.stdout, 'data'), once(holder, 'exit')]);
+  const pid = String(said).trim();
+  const through = ['nsenter', '--target', pid, '--mount', '--uts', '--net'];
+  const at = (path: string) => join(`/proc/${pid}/root`, path);
   return {
     name,
     host: space.host,
     through,
-    write(path, text, mode = 0o644) {
-      mkdirSync(dirname(join(root, path)), { recursive: true });
-      writeFileSync(join(root, path), text, { mode });
+    pid,
+    write(path, content, mode = 0o644) {
+      mkdirSync(dirname(at(path)), { recursive: true });
+      writeFileSync(at(path), content, { mode });
     },
-    read: (path) => readFileSync(join(root, path), 'utf8'),
+    read: (path) => readFileSync(at(path), 'utf8'),
+    readBytes: (path) => readFileSync(at(path)),
     async run(script, env = {}) {
       const words = [...through.slice(1), '/bin/bash', '--norc', '-euo', 'pipefail', '-c', script];
       const child = spawn('nsenter', words, { env: { PATH, HOME: '/root', ...env } });
