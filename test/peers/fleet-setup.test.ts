@@ -105,7 +105,7 @@ const ENV = { CURL_CA_BUNDLE: '/usr/local/share/ca.pem' };
 
 t.test(
   'the page leads from nothing to a fleet, and back to a copy of it',
-  { skip, timeout: 180_000 },
+  { skip, timeout: 400_000 },
   async (t) => {
     const { machines, addressed } = await openMachines(t);
     t.teardown(() => {

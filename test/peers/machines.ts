@@ -107,7 +107,7 @@ async function end(child: ChildProcess): Promise<void> {
 }
 
 /** Repeats what fails, for a while: servers of others tell nobody when they are ready. */
-export async function patiently<T>(act: () => Promise<T>, patienceMs = 30_000): Promise<T> {
+export async function patiently<T>(act: () => Promise<T>, patienceMs = 90_000): Promise<T> {
   const patience = AbortSignal.timeout(patienceMs);
   for (;;) {
     try {
