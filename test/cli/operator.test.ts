@@ -236,6 +236,15 @@ t.test(
       code: 78,
       err: /^fieldpost-cloud: FIELDPOST_CLOUD_SERVER_KEYS_FILE has no key of the operator\n/,
     });
+    for (const [error, code, words] of [
+      ['EACCES', 77, /\nCall it with sudo/],
+      ['ENOENT', 78, /cannot be used: ENOENT[^\n]*\n$/],
+    ] as const) {
+      const read = (path: string) => {
+        throw failure(error, path);
+      };
+      t.match(await operator(cloud.url, ['devices'], { read }), { code, err: words });
+    }
   },
 );
 
