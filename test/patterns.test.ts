@@ -21,6 +21,7 @@ const ROUNDS = 4;
 
 /** What `new RegExp` is given, and what it builds. */
 const BUILT: Readonly<Record<string, RegExp>> = {
+  "`^(?:${DEVICE_KEYS.join('|')})$`": /^(?:FIELDPOST_CLOUD|FIELDPOST_CLOUD_KEY|FIELDPOST_DEVICE_NAME)$/,
   '`^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$`': /^[!-~]{1,255}$/,
   '`^${STRONG_ETAG}$`': new RegExp(`^${STRONG_ETAG}$`),
   '`-----BEGIN [A-Z ]*\\\\b${what}-----`': /-----BEGIN [A-Z ]*\bPRIVATE KEY-----/,
@@ -41,7 +42,7 @@ const BUILT: Readonly<Record<string, RegExp>> = {
 
 /** What takes longer, and why nobody can make it do so. */
 const BOUNDED: Readonly<Record<string, string>> = {
-  'src/pages/fleet/devices.ts /\\/+$/':
+  'src/base/fleet-lines.ts /\\/+$/':
     "a lookbehind fails the page in an older browser; the text is the page's own address",
 };
 

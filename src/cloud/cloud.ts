@@ -143,15 +143,7 @@ async function build(
     tell: (batch, isClosed) => teller.tell(batch, isClosed),
   });
   const { documents, watch, keys } = fleet;
-  const toPeople = {
-    accept(draft: Draft, keyed: KeyedContent) {
-      // Another instance tells people now, and would tell them the same.
-      if (!fleet.mayTell()) throw new FieldpostError('unavailable', 'another instance tells people now');
-      return accepted.accept(draft, keyed);
-    },
-    recall: (key: string) => store.recall(key),
-    mayTakeMore: () => fleet.mayTell() && accepted.mayTakeMore,
-  };
+  const toPeople = storeOfTeller(fleet, store, accepted);
   const outages = new OutageLog({ ...system, directory: join(directoryOf(config), 'outages') });
   const teller: Teller = new Teller({ store: toPeople, documents, people, texts, ...ways, log, outages });
   const { takeMessage } = fleet;
@@ -168,20 +160,21 @@ async function build(
   const devices = new Devices({ watch, documents, keys, keysFile, clock, log, devicesMax });
   const counts = { refused: new RefusedTotals(), totals: { heartbeats: 0 } };
   const told = { people, faults, startedMs: clock.bootMs(), ...counts };
-  const calls = {
-    config,
-    system,
-    store,
-    fleet,
-    delivery,
-    accepted,
-    devices,
-    outbox,
-    mails,
-    outages,
-    ...told,
-  };
+  const parts = { config, system, store, fleet, delivery, accepted, devices };
+  const calls = { ...parts, outbox, mails, outages, ...told };
   return { ...calls, webhook, access, http: createCloudHttp(calls, access, system) };
+}
+
+/** The outbox for news of devices. It takes none while another instance tells people, who would hear them twice. */
+function storeOfTeller(fleet: FleetStore, store: Store, accepted: AcceptedMessages) {
+  return {
+    accept(draft: Draft, keyed: KeyedContent) {
+      if (!fleet.mayTell()) throw new FieldpostError('unavailable', 'another instance tells people now');
+      return accepted.accept(draft, keyed);
+    },
+    recall: (key: string) => store.recall(key),
+    mayTakeMore: () => fleet.mayTell() && accepted.mayTakeMore,
+  };
 }
 
 function accessWith({ cloudServerKeys }: CloudConfig, made: FleetStore['keys']): Access {

@@ -59,7 +59,7 @@ export interface Decision {
 }
 
 /** Where the watch and the news desk keep what must outlast the process. There is one for files, and one for etcd. */
-export interface Ledger {
+export interface WatchLedger {
   /** This instance's name in the records; another one after its lease was lost. */
   readonly self: string;
   /** False: no decision can be kept now. */
@@ -88,7 +88,7 @@ interface WatchOptions {
   readonly delays: Delays;
   /** The devices, which the ledger reads and fills too. */
   readonly devices: Map<string, Watched>;
-  readonly ledger: Ledger;
+  readonly ledger: WatchLedger;
   readonly desk: Pick<NewsDesk, 'newsOf' | 'untold'>;
   /** Draws the id of news. */
   readonly newId: () => string;

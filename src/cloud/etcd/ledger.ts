@@ -10,7 +10,7 @@ import { type DeviceNews, isHappening } from '../fleet-store.js';
 import { momentAt, wallMsOf } from '../moment.js';
 import type { DeskLedger, NewsDesk } from '../news.js';
 import { afterAbsence, CLOUD_GRACE_MS, firstHeard, isOvertaken } from '../presence.js';
-import { type Decision, type Ledger, PRESENCE_WRITE_MS, type Watched } from '../watch.js';
+import { type Decision, PRESENCE_WRITE_MS, type Watched, type WatchLedger } from '../watch.js';
 import { type Compare, EtcdError, type Op, TXN_OPS_MAX } from './etcd.js';
 import { assertServing, type Instance } from './instance.js';
 import { type At, atText, chunksOf, objectIn, parseAt } from './layout.js';
@@ -44,7 +44,7 @@ interface Waiting {
 }
 
 /** The ledger of one instance of the fleet. */
-export class EtcdLedger implements Ledger, DeskLedger {
+export class EtcdLedger implements WatchLedger, DeskLedger {
   readonly noteMs = PRESENCE_WRITE_MS;
   readonly #options: EtcdLedgerOptions;
   readonly #alarm: Alarm;

@@ -32,7 +32,7 @@ import {
   type Said,
   statusOf,
 } from '../presence.js';
-import { type Decision, type Ledger, PRESENCE_WRITE_MS, type Watched } from '../watch.js';
+import { type Decision, PRESENCE_WRITE_MS, type Watched, type WatchLedger } from '../watch.js';
 
 /** Pause between two writes: changes in between are written together. */
 const WRITE_PAUSE_MS = SECOND_MS;
@@ -62,7 +62,7 @@ interface Waiting {
 }
 
 /** The ledger of one instance. */
-export class FileLedger implements Ledger, DeskLedger {
+export class FileLedger implements WatchLedger, DeskLedger {
   readonly self = '';
   readonly mayDecide = true;
   readonly isServing = true;
