@@ -2,7 +2,10 @@
  * Delivery through Debian's Postfix: ways to log in, ways to be refused, and the mails that arrive. curl posts the mails
  * to the built daemon; the log and the Maildir of Postfix are the evidence.
  */
+import { join } from 'node:path';
+import PostalMime from 'postal-mime';
 import { t } from 'tap';
+import { startIn } from '../support/daemon.js';
 import { arriveAsPosted, readByPostalMime } from './nasty.js';
 import {
   named,
@@ -239,5 +242,53 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
     for (const [, bytes] of await arriveAsPosted(t, fieldpost, postfix.mail))
       t.notMatch(bytes.toString('latin1'), /\r(?!\n)|(?<!\r)\n|[^\r\n\x20-\x7e]/, 'only CRLF and ASCII');
     t.notOk(postfix.recipients.includes('other@post.example'), 'no content is taken for a mail of its own');
+  });
+
+  t.test('mails arrive as they were posted through the cloud, from its operator', async (t) => {
+    const directory = sharedDirectory(t);
+    const cloud = await startIn(
+      t,
+      {
+        ...postfix.settings('submission'),
+        FIELDPOST_STATE_DIR: join(directory, 'cloud'),
+        FIELDPOST_FROM: 'cloud@operator.example',
+        FIELDPOST_CLOUD_SERVER_MAILS: '1000',
+      },
+      ['cloud'],
+    );
+    const fieldpost = await startFieldpost(t, {
+      FIELDPOST_STATE_DIR: join(directory, 'device'),
+      FIELDPOST_RELAY: 'cloud',
+      FIELDPOST_FROM: 'Pump 3 <device@field.example>',
+      FIELDPOST_CLOUD: `http://127.0.0.1:${cloud.port}`,
+      FIELDPOST_DEVICE_ID: 'pump-3',
+      FIELDPOST_CLOUD_KEY: 'any',
+    });
+    for (const [id, bytes] of await arriveAsPosted(t, fieldpost, postfix.mail)) {
+      const { from, replyTo } = await PostalMime.parse(bytes);
+      t.match(from, { name: 'Pump 3', address: 'cloud@operator.example' });
+      t.match(replyTo, [{ address: 'device@field.example' }]);
+      t.match(postfix.mail.mails(id)[0]?.trace, 'Return-Path: <cloud@operator.example>');
+    }
+    // A mail in parts, one of them a file of several slices.
+    const file = Buffer.from(Array.from({ length: 300_000 }, (_, n) => (n * n) % 251));
+    const form = new FormData();
+    const mail = {
+      type: '1',
+      destination: 'parts@post.example',
+      subject: 'Części',
+      plain: 'Żółw\n',
+      html: '<p>Żółw</p>',
+    };
+    for (const [name, value] of Object.entries(mail)) form.set(name, value);
+    form.append('file', new Blob([new Uint8Array(file)]), 'dane.bin');
+    const api = `http://127.0.0.1:${fieldpost.port}/api/internal/messages`;
+    const posted = await fetch(api, { method: 'POST', body: form });
+    const [{ id }] = (await posted.json()) as [{ id: string }];
+    const { bytes } = await postfix.mail.mail(id);
+    const read = await PostalMime.parse(bytes);
+    t.match(read, { subject: 'Części', text: 'Żółw\n', html: '<p>Żółw</p>' });
+    t.match(read.attachments, [{ filename: 'dane.bin' }]);
+    t.ok(file.equals(Buffer.from(read.attachments[0]?.content as ArrayBuffer)));
   });
 });
