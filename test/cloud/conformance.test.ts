@@ -314,7 +314,7 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
         },
       };
     },
-    ['the same message again'],
+    ['the same message again', 'the same mail again'],
   ],
   [
     'the Idempotency-Key ignored',

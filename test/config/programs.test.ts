@@ -80,3 +80,29 @@ t.test(
     }
   },
 );
+
+t.test('the relay cloud needs a cloud, and is one of devices alone', async (t) => {
+  const link = { FIELDPOST_CLOUD: 'https://c.example', FIELDPOST_DEVICE_ID: 'x', FIELDPOST_CLOUD_KEY: 'k' };
+  const problems = (env: Environment) => {
+    const parsed = DEVICE_SETTINGS.parse(env, () => '', { hostname: 'gateway-7' });
+    return 'problems' in parsed ? parsed.problems.map(({ key }) => key) : [];
+  };
+  for (const relay of ['cloud', 'smtp://a.example,cloud', 'cloud, smtp://a.example']) {
+    t.strictSame(problems({ ...link, FIELDPOST_RELAY: relay }), [], relay);
+    t.strictSame(problems({ FIELDPOST_RELAY: relay }), ['FIELDPOST_RELAY'], `${relay} without a cloud`);
+    t.strictSame(
+      problems({ FIELDPOST_RELAY: relay, FIELDPOST_CLOUD: 'https://c.example' }),
+      ['FIELDPOST_DEVICE_ID', 'FIELDPOST_CLOUD_KEY_FILE'],
+      `${relay} without a key`,
+    );
+    t.strictSame(found(CLOUD_SETTINGS, { FIELDPOST_RELAY: relay }), ['FIELDPOST_RELAY']);
+  }
+  t.strictSame(problems({ ...link, FIELDPOST_RELAY: 'Cloud' }), ['FIELDPOST_RELAY']);
+  const parsed = DEVICE_SETTINGS.parse({ ...link, FIELDPOST_RELAY: 'cloud,smtp://a.example' }, () => '', {
+    hostname: 'gateway-7',
+  });
+  t.match(parsed, { config: { relays: ['cloud', { host: 'a.example' }] } });
+  t.strictSame(found(CLOUD_SETTINGS, { FIELDPOST_CLOUD_SERVER_MAILS: '5' }), [
+    'FIELDPOST_CLOUD_SERVER_MAILS',
+  ]);
+});

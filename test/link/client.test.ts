@@ -5,9 +5,10 @@ import { CloudError } from '../../src/base/retry/call-error.js';
 import { createConnect } from '../../src/base/system/connect.js';
 import { openHttps } from '../../src/base/system/https.js';
 import { CloudClient } from '../../src/device/link/client.js';
-import type { ShortMessage } from '../../src/mail/message/message.js';
+import type { CloudMail, ShortMessage } from '../../src/mail/message/message.js';
 import { FakeClock } from '../support/clock.js';
 import { type CloudAnswer, DEVICE, fakeCloud, HTML, KEY, problem } from '../support/cloud.js';
+import { serve } from '../support/serve.js';
 
 const REPORT = {
   bootId: 'b0070001',
@@ -264,4 +265,50 @@ t.test('a huge answer is not read to its end', async (t) => {
     const error = await failureOf(call(made.client));
     t.match(error.message, `larger than ${limit} bytes`);
   }
+});
+
+t.test('a mail goes out with its recipients, under its id, and is taken only under that id', async (t) => {
+  await using cloud = await fakeCloud();
+  using made = clientOf(cloud);
+  const octets = 'Subject: Żółw\r\n\r\nx\r\n';
+  const mail = {
+    id: 'id-1',
+    to: ['ann+x@example.com', 'jö@exämple.com'] as unknown as CloudMail['to'],
+    ...{ size: Buffer.byteLength(octets), octets: Buffer.from(octets), timeoutMs: 60_000, answerMs: 60_000 },
+  };
+  const asked: { url?: string; headers?: object; text?: string } = {};
+  let answer: [status: number, body: object] = [202, { id: 'id-1' }];
+  await using server = await serve(async (req, res) => {
+    let text = '';
+    for await (const chunk of req) text += chunk;
+    Object.assign(asked, { url: req.url, headers: req.headers, text });
+    res.writeHead(answer[0], { 'Content-Type': 'application/json' }).end(JSON.stringify(answer[1]));
+  });
+  using other = clientOf(server);
+  t.strictSame(await other.client.sendMail(mail, ALWAYS), { kind: 'taken', reply: '202 taken' });
+  t.match(asked, {
+    url: '/devices/pump-3/mails?to=ann%2Bx%40example.com&to=j%C3%B6%40ex%C3%A4mple.com',
+    headers: {
+      authorization: `Bearer ${KEY}`,
+      'content-type': 'message/rfc822',
+      'idempotency-key': 'id-1',
+      'content-length': String(mail.size),
+    },
+    text: octets,
+  });
+  for (const [status, body, expected] of [
+    [202, { id: 'id-2' }, { kind: 'later', status: 202, isReached: true }],
+    [422, { detail: 'no' }, { kind: 'refused', reply: '422 no' }],
+    [422, {}, { kind: 'later', status: 422 }],
+    [
+      501,
+      { detail: 'no mails' },
+      { kind: 'later', status: 501, reply: /does not do this \(501: no mails\)/ },
+    ],
+  ] as const) {
+    answer = [status, body];
+    t.match(await other.client.sendMail(mail, ALWAYS), expected);
+  }
+  cloud.answer = () => 'reset' as never;
+  t.match(await made.client.sendMessage(SMS, ALWAYS), { kind: 'later', status: undefined, isReached: true });
 });

@@ -228,9 +228,14 @@ export function placeOf({ host, port }: { readonly host: string; readonly port: 
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Splits a list of URLs only before a scheme, so that a comma in a password does not show its second half. */
+/**
+ * Splits a list of URLs, one of which may be the word `cloud`, only before these, so that a comma in a password does not
+ * show its second half.
+ */
 export function splitUrls(text: string): string[] {
-  return text.split(/,\s*(?=[a-z]+:\/\/|,|$)/i).map((url) => url.trimEnd());
+  return text
+    .split(/,\s*(?=[a-z]+:\/\/|cloud\s*(?:,\s*[a-z]+:\/\/|,?\s*$)|,|$)/i)
+    .map((url) => url.trimEnd());
 }
 
 /** `text` without anything that may be a password of a URL, however badly the URLs are written. */
