@@ -149,7 +149,7 @@ async function build(
   const { takeMessage } = fleet;
   const outbox = new Outbox({ takeMessage, ...ways, hourlyLimit: config.cloudServerHourlyLimit, clock, log });
   const mails = new Mails({
-    ...{ store, accepted, clock, log, dailyLimit: config.cloudServerMails },
+    ...{ store, accepted, taken: fleet.taken, clock, log, dailyLimit: config.cloudServerMails },
     sender: () => senderOf(config, system.hostname),
     limitBytes: () => delivery.rendering.limitBytes,
     nameOf: (id) => documents.about(id)?.name ?? id,

@@ -115,6 +115,14 @@ const isReturn = shapeOf({ kind: (value) => value === 'back', 'sinceMs|null': 1.
 /** True for what happened, as a store has written it. */
 export const isHappening = (value: unknown): value is Happening => isOutage(value) || isReturn(value);
 
+/** The keys of messages that are taken, for CLOUD_KEYS_AGE_MS. Every promise rejects with unavailable. */
+export interface TakenKeys {
+  /** The hash of the content that was taken with the key; null: none was. */
+  hashOf(device: string, key: string): Promise<string | null>;
+  /** Remembers that this content is stored for good. */
+  remember(device: string, keyed: KeyedContent): Promise<void>;
+}
+
 /** A store of the cloud's state. */
 export interface FleetStore {
   readonly documents: FleetDocuments;
@@ -126,6 +134,8 @@ export interface FleetStore {
    * Store.accept.
    */
   takeMessage(device: string, draft: ShortDraft, keyed: KeyedContent, admit: () => void): Promise<boolean>;
+  /** What all instances remember of messages that one of them keeps; null: there is one instance only. */
+  readonly taken: TakenKeys | null;
   /** False: another instance tells people now. */
   mayTell(): boolean;
   /** Throws unavailable while heartbeats cannot be taken. */

@@ -16,6 +16,7 @@ import { type ReadyMade, ReadyMadeReader } from '../mail/mime/ready-made.js';
 import type { Repair } from '../mail/mime/repair.js';
 import type { Store } from '../mail/store/store.js';
 import { FLEET_DEVICES_MAX } from './devices.js';
+import type { TakenKeys } from './fleet-store.js';
 import { type AcceptedMessages, hashOf, messageKey } from './outbox.js';
 
 /** The largest mail. */
@@ -24,6 +25,8 @@ export const CLOUD_MAIL_BYTES_MAX = 50 * MIB;
 interface MailsOptions {
   readonly store: Pick<Store, 'upload' | 'recall'>;
   readonly accepted: Pick<AcceptedMessages, 'accept'>;
+  /** What the other instances have taken. */
+  readonly taken: TakenKeys | null;
   /** Recipients of the mails of one device in a day; null: no mail is taken. */
   readonly dailyLimit: number | null;
   /** The operator's. */
@@ -59,7 +62,7 @@ export class Mails {
    */
   async take(exchange: Exchange): Promise<string> {
     const { id: device, declaredBytes } = exchange;
-    const { store, dailyLimit } = this.#options;
+    const { store, taken, dailyLimit } = this.#options;
     if (dailyLimit === null)
       throw new FieldpostError('not-offered', 'This cloud takes no mails of devices', {
         hint: 'see FIELDPOST_CLOUD_SERVER_MAILS',
@@ -72,15 +75,17 @@ export class Mails {
       hash: hashOf(recipients.map(recipientKey)),
     };
     // Its body may differ: a mail that has waited says for how long. It is not read again.
-    const known = store.recall(keyed.key);
+    const known = store.recall(keyed.key)?.hash ?? (await taken?.hashOf(device, keyed.key)) ?? null;
     if (known !== null) {
-      if (known.hash === keyed.hash) return key;
+      if (known === keyed.hash) return key;
       throw new FieldpostError('invalid', 'this Idempotency-Key was used for other recipients');
     }
     this.#checkOctets(declaredBytes);
     const giveBack = this.#count(device, recipients.length, dailyLimit);
     try {
       if (await this.#store(exchange, recipients, keyed)) giveBack();
+      // If that fails, the device sends it again, and this instance knows it.
+      await taken?.remember(device, keyed);
     } catch (error) {
       giveBack();
       throw error;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { ETCD } from './etcd.js';
-import { callAs, type Fleet, startFleet } from './fleet.js';
+import { callAs, type Fleet, KEY, startFleet } from './fleet.js';
 import { freePorts, sharedDirectory, skipWithout, startServer } from './peers.js';
 
 const HAPROXY = '/usr/sbin/haproxy';
@@ -44,8 +44,22 @@ async function keyOf(url: string, device: string): Promise<string> {
   return JSON.parse(made.text).key;
 }
 
+/** Sends the same mail; resolves with the status. */
+async function mailTo(url: string): Promise<number> {
+  const { status } = await fetch(`${url}/devices/pump-3/mails?to=anna@example.com`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${KEY}`, 'Content-Type': 'message/rfc822', 'Idempotency-Key': 'm1' },
+    body: 'From: pump-3@example.com\r\nTo: anna@example.com\r\nSubject: x\r\n\r\nx\r\n',
+  });
+  return status;
+}
+
 t.test('behind a load balancer', { skip }, async (t) => {
-  const fleet = await startFleet(t, ['pump-3', 'pump-4']);
+  const fleet = await startFleet(t, ['pump-3', 'pump-4'], {
+    // Mails wait there.
+    FIELDPOST_RELAY: 'smtp://127.0.0.1:1',
+    FIELDPOST_CLOUD_SERVER_MAILS: '1000',
+  });
   const { urls, sink } = fleet;
   const url = await balance(t, fleet);
 
@@ -81,6 +95,17 @@ t.test('behind a load balancer', { skip }, async (t) => {
     await sink.until('all messages', () => texts().length >= expected.length);
     t.strictSame(texts().sort(), expected.sort());
     t.equal(sink.repeated, 0);
+  });
+
+  await t.test('a mail that comes again at another instance is taken once', async (t) => {
+    const waiting = async () => {
+      const all = await Promise.all(urls.map((one) => callAs(`${one}/metrics`, 'GET')));
+      const counts = all.map((one) => /outbox_messages\{part="devices"\} (\d+)/.exec(one?.text ?? '')?.[1]);
+      return counts.reduce((sum, count) => sum + Number(count), 0);
+    };
+    const before = await waiting();
+    for (const one of [...urls, ...urls]) t.equal(await mailTo(one), 202);
+    t.equal(await waiting(), before + 1);
   });
 
   await t.test('a document that one instance takes is read at the others', async (t) => {

@@ -50,6 +50,7 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
     watch,
     keys,
     takeMessage: (...message) => messages.take(...message),
+    taken: messages,
     mayTell: () => instance.isLeader,
     assertServing: () => assertServing(instance),
     mayDecide: () => instance.mayDecide,

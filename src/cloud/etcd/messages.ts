@@ -8,6 +8,7 @@ import { shapeOf } from '../../base/json.js';
 import { DAY_MS, SECOND_MS } from '../../base/limits.js';
 import type { ShortDraft } from '../../mail/message/message.js';
 import type { KeyedContent } from '../../mail/store/store.js';
+import type { TakenKeys } from '../fleet-store.js';
 import { CLOUD_KEYS_AGE_MS, deviceFull, isShortDraft, OUTBOX_DEVICE_SHARE } from '../outbox.js';
 import { EtcdError, TXN_OPS_MAX } from './etcd.js';
 import { chunksOf, objectIn } from './layout.js';
@@ -24,7 +25,7 @@ export interface WaitingMessage {
 }
 
 /** The messages that wait. */
-export class EtcdMessages {
+export class EtcdMessages implements TakenKeys {
   readonly #parts: FleetParts;
   readonly #came: () => void;
   /** Those that wait, by name. */
@@ -58,7 +59,7 @@ export class EtcdMessages {
    * for a message that etcd does not know with queue-full and with what `admit` throws.
    */
   async take(device: string, draft: ShortDraft, keyed: KeyedContent, admit: () => void): Promise<boolean> {
-    const name = `${device}/${createHash('sha256').update(keyed.key).digest('hex').slice(0, 32)}`;
+    const name = nameOf(device, keyed.key);
     const taken = `taken/${name}`;
     try {
       this.#assertRoom(device);
@@ -86,6 +87,16 @@ export class EtcdMessages {
       });
     }
     return succeeded;
+  }
+
+  async hashOf(device: string, key: string): Promise<string | null> {
+    const { found } = await orUnavailable(this.#parts.etcd.get(`taken/${nameOf(device, key)}`));
+    return found?.value ?? null;
+  }
+
+  async remember(device: string, { key, hash }: KeyedContent): Promise<void> {
+    const put = `taken/${nameOf(device, key)}`;
+    await orUnavailable(this.#withLease((lease) => this.#parts.etcd.txn([], [{ put, value: hash, lease }])));
   }
 
   /**
@@ -152,6 +163,11 @@ export class EtcdMessages {
 
 const isKeyShape = shapeOf({ key: '', hash: '' });
 const isKeyed = (value: unknown): value is KeyedContent => isKeyShape(value);
+
+/** The name of a message with this key. */
+function nameOf(device: string, key: string): string {
+  return `${device}/${createHash('sha256').update(key).digest('hex').slice(0, 32)}`;
+}
 
 /** The device in the name of a message. */
 function deviceOf(name: string): string {

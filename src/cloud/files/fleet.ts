@@ -43,6 +43,7 @@ export async function openFileFleet(options: FileFleetOptions): Promise<FleetSto
     watch,
     keys,
     takeMessage: async (_device, draft, keyed, admit) => !(await accept(draft, keyed, admit)).replayed,
+    taken: null,
     mayTell: () => true,
     assertServing: () => undefined,
     mayDecide: () => true,
