@@ -90,6 +90,7 @@ t.test('what waits is counted after a restart also if its key is forgotten', asy
     { id: 'own SMS', type: 2, extras: urgent },
     { id: 'own SMS of an earlier program', type: 2 },
     { id: 'a', type: 2 },
+    { id: 'mail of a device', type: 1, extras: { isReadyMade: true } },
   ];
   const deferred = [
     { id: 'b', type: 4 },
@@ -103,7 +104,7 @@ t.test('what waits is counted after a restart also if its key is forgotten', asy
   const whenFinal = () => new Promise(() => undefined);
   const store = { keys, whenFinal, queued: () => queued, deferred: () => deferred } as unknown as Store;
   const ways = { maxQueue: 100, takesMail: true, takesShort: true, nudge: () => undefined };
-  t.strictSame(new AcceptedMessages({ store, ...ways }).waiting, { mail: 2, short: 2, devices: 2 });
+  t.strictSame(new AcceptedMessages({ store, ...ways }).waiting, { mail: 2, short: 2, devices: 3 });
 });
 
 t.test('while SMS to people fill their part, mails are told, also of the devices behind', async (t) => {
