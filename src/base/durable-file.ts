@@ -8,7 +8,7 @@ import { dirname } from 'node:path';
 import { type Adapter, Low } from 'lowdb';
 import { crc32, hex8 } from './crc.js';
 import { jsonIn } from './json.js';
-import type { Disk } from './system/disk.js';
+import type { Disk, DiskFile } from './system/disk.js';
 
 export type { Adapter, Low } from 'lowdb';
 
@@ -74,9 +74,7 @@ type FilePieces = Iterable<Buffer, { readonly bytes: Buffer; readonly at: number
  * Others have their turn between two pieces. Rejects with the disk's first error, after removing the file.
  */
 export async function writeNew(disk: Disk, path: string, pieces: FilePieces): Promise<number> {
-  await disk.remove(path);
-  const file = await disk.open(path, 'create');
-  try {
+  return await fillNew(disk, path, async (file) => {
     let at = 0;
     const made = pieces[Symbol.iterator]();
     let next = made.next();
@@ -85,9 +83,18 @@ export async function writeNew(disk: Disk, path: string, pieces: FilePieces): Pr
       at += next.value.length;
     }
     if (next.value) await file.write(next.value.bytes, next.value.at);
+    return at;
+  });
+}
+
+async function fillNew<T>(disk: Disk, path: string, fill: (file: DiskFile) => Promise<T>): Promise<T> {
+  await disk.remove(path);
+  const file = await disk.open(path, 'create');
+  try {
+    const filled = await fill(file);
     await file.sync();
     await file.close();
-    return at;
+    return filled;
   } catch (error) {
     await file.close().catch(() => undefined);
     await disk.remove(path).catch(() => undefined);
@@ -100,8 +107,17 @@ export async function writeNew(disk: Disk, path: string, pieces: FilePieces): Pr
  * there. A power cut may leave a part of the new one at `${path}.new`.
  */
 export async function replace(disk: Disk, path: string, bytes: Buffer): Promise<void> {
+  await replaceBy(disk, path, (file) => file.write(bytes, 0));
+}
+
+/** The same with what `fill` writes. */
+export async function replaceBy<T>(
+  disk: Disk,
+  path: string,
+  fill: (file: DiskFile) => Promise<T>,
+): Promise<T> {
   const temporary = `${path}.new`;
-  await writeNew(disk, temporary, [bytes]);
+  const filled = await fillNew(disk, temporary, fill);
   try {
     await disk.rename(temporary, path);
   } catch (error) {
@@ -109,4 +125,5 @@ export async function replace(disk: Disk, path: string, bytes: Buffer): Promise<
     throw error;
   }
   await disk.syncDirectory(dirname(path));
+  return filled;
 }

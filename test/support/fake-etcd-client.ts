@@ -107,12 +107,12 @@ export class FakeClient implements Etcd {
     return this.#call(`get ${key}`, false, () => ({ revision: server.revision, found: server.keyOf(key) }));
   }
 
-  async list(prefix: string, page: (found: readonly KeyValue[]) => void): Promise<number> {
+  async list(prefix: string, page: (found: readonly KeyValue[]) => unknown): Promise<number> {
     const server = this.#server;
     const read = () => ({ revision: server.revision, found: server.keys(prefix) });
     const { revision, found } = await this.#call(`list ${prefix}`, false, read);
     while (found.length > 0) {
-      page(found.splice(0, 1 + Math.floor(server.random() * PAGE_KEYS_MAX)));
+      await page(found.splice(0, 1 + Math.floor(server.random() * PAGE_KEYS_MAX)));
       if (found.length === 0) break;
       await this.#call(`list ${prefix} on`, false, () => {
         if (server.compacted <= revision) return;

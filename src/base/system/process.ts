@@ -15,6 +15,8 @@ export interface Output {
   readonly columns?: number | undefined;
   /** Resolves once a write has shown that the reader is gone. */
   readonly closed?: () => Promise<void>;
+  /** Resolves when all of it is written; rejects with the error of a write. */
+  readonly flushed?: () => Promise<void>;
 }
 
 /** What a program is given by its process. */
@@ -54,6 +56,10 @@ function openStdout(): NodeJS.WriteStream {
 function textOutput(stream: () => NodeJS.WriteStream): Output {
   return {
     write: (text) => void stream().write(text),
+    flushed: () =>
+      new Promise((resolve, reject) => {
+        stream().write('', (error) => (error ? reject(error) : resolve()));
+      }),
     closed: () => new Promise((resolve) => void stream().once('error', () => resolve())),
     get isTTY() {
       return stream().isTTY;

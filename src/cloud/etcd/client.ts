@@ -72,7 +72,7 @@ class EtcdClient implements Etcd {
     }));
   }
 
-  async list(prefix: string, page: (found: readonly KeyValue[]) => void): Promise<number> {
+  async list(prefix: string, page: (found: readonly KeyValue[]) => unknown): Promise<number> {
     let revision: number | null = null;
     let after: string | null = null;
     for (let keys = PAGE_KEYS; ; ) {
@@ -82,7 +82,7 @@ class EtcdClient implements Etcd {
         continue;
       }
       revision ??= one.revision;
-      if (one.found.length > 0) page(one.found);
+      if (one.found.length > 0) await page(one.found);
       const last = one.found.at(-1);
       if (!one.more || last === undefined) return revision;
       after = last.key;

@@ -70,10 +70,10 @@ export interface Etcd {
   /** Linearizable read of one key. */
   get(key: string): Promise<{ readonly revision: number; readonly found: KeyValue | null }>;
   /**
-   * Reads all keys below a prefix as they are at one revision, in the order of their bytes, in pages of limited size.
-   * Resolves with the revision: a watch from the next one misses nothing.
+   * Reads all keys below a prefix as they are at one revision, in the order of their bytes, in pages of limited size, each
+   * after `page` has settled. Resolves with the revision: a watch from the next one misses nothing.
    */
-  list(prefix: string, page: (found: readonly KeyValue[]) => void): Promise<number>;
+  list(prefix: string, page: (found: readonly KeyValue[]) => unknown): Promise<number>;
   /** Does the operations (at most TXN_OPS_MAX) if all conditions hold. `show` names a key to give if they do not. */
   txn(compares: readonly Compare[], ops: readonly Op[], show?: string): Promise<TxnResult>;
   /** Makes a lease; gives its id. */

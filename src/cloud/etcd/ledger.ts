@@ -325,7 +325,7 @@ function newsText({ id: _, ...news }: DeviceNews): string {
 }
 
 /** Throws SyntaxError. */
-function newsIn(id: string, text: string): DeviceNews {
+export function newsIn(id: string, text: string): DeviceNews {
   const { device, ...happening } = objectIn(text) ?? {};
   if (typeof device !== 'string' || !isHappening(happening)) throw new SyntaxError('no news');
   return { ...happening, id, device };

@@ -14,7 +14,7 @@ import { type Document, isDocument, nameOf, type People, parseDocument, peopleOf
 import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
 
 /** All documents together: they are kept in memory. */
-const CHARS_MAX = 64 * MIB;
+export const DOCUMENTS_CHARS_MAX = 64 * MIB;
 
 /** A document in memory. */
 interface Held extends StoredDocument, AboutDocument {
@@ -22,7 +22,8 @@ interface Held extends StoredDocument, AboutDocument {
   readonly revision: number;
 }
 
-const FILE = /^(.+)\.json$/;
+/** The name of a document's file. */
+export const DOCUMENT_FILE = /^(.+)\.json$/;
 
 /** All documents, in memory and on the disk. */
 export class Documents implements FleetDocuments {
@@ -46,7 +47,7 @@ export class Documents implements FleetDocuments {
     const documents = new Documents(disk, directory, log, people);
     await disk.makeDirectory(directory);
     for (const name of await disk.list(directory)) {
-      const id = FILE.exec(name)?.[1];
+      const id = DOCUMENT_FILE.exec(name)?.[1];
       if (id === undefined) continue;
       const file = documents.#fileOf(id);
       await file.read();
@@ -108,7 +109,7 @@ export class Documents implements FleetDocuments {
     checkPrecondition(conditions, replaced?.etag ?? null, true);
     const kept: Kept = { revision: (replaced?.revision ?? 0) + 1, document };
     const stored = heldOf(kept);
-    if (this.#chars - (replaced?.text.length ?? 0) + stored.text.length > CHARS_MAX) {
+    if (this.#chars - (replaced?.text.length ?? 0) + stored.text.length > DOCUMENTS_CHARS_MAX) {
       throw new FieldpostError('storage-full', 'The documents of all devices together would be too large');
     }
     const file = this.#fileOf(id);
@@ -148,10 +149,10 @@ export async function orStorageFailed(what: string, work: () => Promise<void>): 
 }
 
 /** The content of the file. */
-type Kept = Pick<Held, 'revision' | 'document'>;
+export type Kept = Pick<Held, 'revision' | 'document'>;
 
 /** The content of the file; null if the value has another shape. */
-function keptIn(value: unknown): Kept | null {
+export function keptIn(value: unknown): Kept | null {
   const { revision, document } = isJsonObject(value) ? value : {};
   return typeof revision === 'number' && isDocument(document) ? { revision, document } : null;
 }

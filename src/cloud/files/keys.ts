@@ -124,4 +124,5 @@ function applyAll(changes: readonly Change[], held: Map<string, KeyPair>): void 
 type Written = Readonly<Record<string, WrittenKeys>>;
 
 const isFile = mapOf((value) => readKeys(value) !== null);
-const writtenIn = (value: unknown) => (isFile(value) ? (value as Written) : null);
+/** The content of the file; null if the value has another shape. */
+export const writtenIn = (value: unknown) => (isFile(value) ? (value as Written) : null);

@@ -225,7 +225,7 @@ export class FileLedger implements WatchLedger, DeskLedger {
 }
 
 /** A device in the file. */
-interface WrittenDevice extends Pick<Presence, 'said' | 'everyMs'> {
+export interface WrittenDevice extends Pick<Presence, 'said' | 'everyMs'> {
   /** What people were told, or are to be told. */
   readonly state: Presence['state'];
   /** Left out: 1. */
@@ -281,7 +281,8 @@ const isFile = mapOf({
   news: [(one) => isNamed(one) && isHappening(one)],
 });
 
-const writtenIn = (value: unknown) => (isFile(value) ? (value as Written) : null);
+/** The content of the file; null if the value has another shape. */
+export const writtenIn = (value: unknown) => (isFile(value) ? (value as Written) : null);
 
 /** The device from the file. The time until `nowMs` does not count as silence. */
 function restored(
