@@ -5,6 +5,7 @@ import { checkOf } from './check.js';
 import type { Program } from './cli.js';
 import type { OperatorContext } from './command.js';
 import { serviceCommand, versionOf } from './service.js';
+import type { CloudContext } from './transfer.js';
 
 const NAME = 'fieldpost-cloud';
 
@@ -17,7 +18,7 @@ its settings again.`,
 });
 
 /** The program of the reference cloud. */
-export const CLOUD_PROGRAM: Program<OperatorContext> = {
+export const CLOUD_PROGRAM: Program<OperatorContext & CloudContext> = {
   name: NAME,
   commands: {
     serve: async () => serve,
@@ -27,6 +28,8 @@ export const CLOUD_PROGRAM: Program<OperatorContext> = {
     device: async () => (await import('./operator/device.js')).device,
     key: async () => (await import('./operator/keys.js')).key,
     remove: async () => (await import('./operator/keys.js')).remove,
+    export: async () => (await import('./transfer.js')).exportCommand,
+    import: async () => (await import('./transfer.js')).importCommand,
     help: async () => (await import('./help.js')).helpOf(CLOUD_PROGRAM),
     version: async () => versionOf(NAME),
   },

@@ -200,7 +200,10 @@ async function openFleet(config: CloudConfig, system: System, handing: Handing):
 }
 
 /** A client of the etcd of the settings. It connects with the first request. */
-async function connectEtcd(config: CloudConfig, system: System): Promise<Etcd> {
+export async function connectEtcd(
+  config: CloudConfig,
+  system: Pick<System, 'clock' | 'connect' | 'openHttps'>,
+): Promise<Etcd> {
   const { cloudServerStore, cloudServerStoreCert: cert, cloudServerStoreKey: key } = config;
   const { cloudServerStoreUser: name, cloudServerStorePassword: password } = config;
   const { clock, connect } = system;
@@ -259,7 +262,8 @@ async function start(parts: Parts): Promise<Cloud> {
   };
 }
 
-function directoryOf({ stateDir }: CloudConfig): string {
+/** Where the files of the cloud are. */
+export function directoryOf({ stateDir }: Pick<CloudConfig, 'stateDir'>): string {
   return join(stateDir, 'cloud');
 }
 

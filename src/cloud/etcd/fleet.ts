@@ -2,7 +2,6 @@
  * The fleet's state in etcd, which several equal instances share: builds the parts, lets memory follow etcd, and lets etcd
  * forget old values.
  */
-import { FieldpostError } from '../../base/errors.js';
 import { MINUTE_MS } from '../../base/limits.js';
 import type { ShortDraft } from '../../mail/message/message.js';
 import type { KeyedContent } from '../../mail/store/store.js';
@@ -13,7 +12,7 @@ import { EtcdDocuments } from './documents.js';
 import { type Etcd, EtcdError } from './etcd.js';
 import { assertServing, Instance } from './instance.js';
 import { EtcdKeys } from './keys.js';
-import { LAYOUT } from './layout.js';
+import { assertLayout, LAYOUT } from './layout.js';
 import { EtcdLedger } from './ledger.js';
 import { EtcdMessages } from './messages.js';
 import { type FleetParts, Mirror, orUnavailable } from './mirror.js';
@@ -70,22 +69,14 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
   };
 }
 
-/** Rejects with FieldpostError if another version of this program has written the keys. */
+/** Rejects with FieldpostError if another version of this program has written the keys, or an import has not ended. */
 async function checkLayout(etcd: Etcd): Promise<void> {
   const written = await etcd.txn(
     [{ key: 'layout', modRevision: 0 }],
     [{ put: 'layout', value: LAYOUT }],
     'layout',
   );
-  const found = written.succeeded ? LAYOUT : written.current?.value;
-  if (found === LAYOUT) return;
-  throw new FieldpostError(
-    'unavailable',
-    `The fleet in etcd has layout ${found}, and this program knows ${LAYOUT}`,
-    {
-      hint: 'run the version of fieldpost-cloud that has written it, or another prefix',
-    },
-  );
+  if (!written.succeeded) assertLayout(written.current?.value ?? '');
 }
 
 /** The parts, which know each other. */

@@ -16,6 +16,7 @@
  *   h: its home; o: 1 if it is offline; a: wall time of its last heartbeat; l: the same of the last one before it was offline;
  *   f: since when it is so; s: said; e: interval in ms; b, u: its boot and uptime; d: damping; st: its status
  */
+import { FieldpostError } from '../../base/errors.js';
 import { isJsonObject, type JsonObject } from '../../base/json.js';
 import { SECOND_MS } from '../../base/limits.js';
 import { SAID, type Said, statusOf } from '../presence.js';
@@ -23,6 +24,23 @@ import type { Watched } from '../watch.js';
 
 /** Another one means other keys or values. */
 export const LAYOUT = '2';
+/** The layout during an import; the digest of the export follows. */
+export const IMPORTING = 'import ';
+
+/** Throws FieldpostError unless a cloud of this version may use the keys. */
+export function assertLayout(found: string): void {
+  if (found === LAYOUT) return;
+  const [words, hint] = found.startsWith(IMPORTING)
+    ? [
+        'An import into the fleet in etcd has not ended',
+        'run it again: fieldpost-cloud import, the same file',
+      ]
+    : [
+        `The fleet in etcd has layout ${found}, and this program knows ${LAYOUT}`,
+        'run the version of fieldpost-cloud that has written it, or another prefix',
+      ];
+  throw new FieldpostError('unavailable', words, { hint });
+}
 
 /** An instance renews its lease at each tick. */
 export const FLEET_TICK_MS = 2 * SECOND_MS;

@@ -2,6 +2,7 @@
  * The cloud's state in files of one machine, below `cloud/` in the state directory.
  */
 import { dirname, join } from 'node:path';
+import { FieldpostError } from '../../base/errors.js';
 import type { Disk } from '../../base/system/disk.js';
 import type { ShortDraft } from '../../mail/message/message.js';
 import { syncAbove } from '../../mail/store/disk-error.js';
@@ -29,6 +30,7 @@ export interface FileFleetOptions extends FleetOptions {
 /** Reads the files. Rejects with the disk's error. */
 export async function openFileFleet(options: FileFleetOptions): Promise<FleetStore> {
   const { disk, directory, log, randomBytes, people, accept } = options;
+  await assertImported(disk, directory);
   const documents = await Documents.open(disk, join(directory, 'documents'), log, people);
   const keys = await FileKeys.open({ disk, directory, log, randomBytes });
   await keepNames(disk, directory);
@@ -60,8 +62,19 @@ export async function openFileFleet(options: FileFleetOptions): Promise<FleetSto
   };
 }
 
+/** The name of the file that is there during an import: a durable file of `{sha256}`, the digest of the export. */
+export const IMPORT_FILE = 'import.json';
+
+/** Rejects with storage-damaged if an import has not ended: a part of the devices would be refused. */
+export async function assertImported(disk: Disk, directory: string): Promise<void> {
+  if ((await disk.look(join(directory, IMPORT_FILE))) === null) return;
+  throw new FieldpostError('storage-damaged', `An import into ${directory} has not ended`, {
+    hint: 'run it again: fieldpost-cloud import, the same file',
+  });
+}
+
 /** Syncs the directories above: without their names the files in them are lost. */
-async function keepNames(disk: Disk, directory: string): Promise<void> {
+export async function keepNames(disk: Disk, directory: string): Promise<void> {
   const stateDir = dirname(directory);
   await disk.syncDirectory(directory);
   await disk.syncDirectory(stateDir);

@@ -1,0 +1,226 @@
+/**
+ * Export and import of the state in files. An import begins with IMPORT_FILE and ends with its removal. It holds the lock of
+ * the directory.
+ */
+import { dirname, join } from 'node:path';
+import type { StatOf } from '../../base/config/types.js';
+import { DurableFile } from '../../base/durable-file.js';
+import { FieldpostError } from '../../base/errors.js';
+import { isJsonObject } from '../../base/json.js';
+import type { Clock } from '../../base/system/clock.js';
+import type { Disk } from '../../base/system/disk.js';
+import type { Lock, TakeLock } from '../../base/system/lock.js';
+import { inLanes } from '../../base/turns.js';
+import { CLOUD_DEVICES_MAX } from '../devices.js';
+import { isDeviceId, type WrittenKeys } from '../keys.js';
+import { type Moment, momentAt, wallMsOf } from '../moment.js';
+import { NO_STATUS, statusOf } from '../presence.js';
+import { asTold, orFailed, type PresenceRecord, type StateRecord, type StateStore } from '../state-record.js';
+import { DOCUMENT_FILE, DOCUMENTS_CHARS_MAX, type Kept, keptIn } from './documents.js';
+import { assertImported, IMPORT_FILE, keepNames } from './fleet.js';
+import { writtenIn as keysIn } from './keys.js';
+import { writtenIn as devicesIn, type WrittenDevice } from './ledger.js';
+
+/** Documents that are written together, and how many at a time. */
+const CHUNK = 64;
+const LANES = 8;
+
+interface FileStateOptions {
+  readonly disk: Disk;
+  readonly clock: Clock;
+  readonly takeLock: TakeLock;
+  readonly statOf: StatOf;
+  /** Its parent is the state directory. */
+  readonly directory: string;
+}
+
+/** The state in files. */
+export class FileState implements StateStore {
+  readonly devicesMax = CLOUD_DEVICES_MAX;
+  readonly #options: FileStateOptions;
+  #lock: Lock | null = null;
+  #chars = 0;
+  #documents: (Kept & { readonly id: string })[] = [];
+  readonly #keys = new Map<string, WrittenKeys>();
+  readonly #devices = new Map<string, WrittenDevice>();
+
+  constructor(options: FileStateOptions) {
+    this.#options = options;
+  }
+
+  async read(each: (record: StateRecord) => Promise<void>): Promise<void> {
+    const { disk, directory, clock } = this.#options;
+    const names = await orFailed('The state cannot be read', async () => {
+      await assertImported(disk, directory);
+      const isThere = (await disk.look(join(directory, 'documents'))) !== null;
+      return isThere ? await disk.list(join(directory, 'documents')) : null;
+    });
+    if (names === null) throw new FieldpostError('not-found', `There is no state of a cloud in ${directory}`);
+    const ids = names.flatMap((name) => DOCUMENT_FILE.exec(name)?.[1] ?? []).filter(isDeviceId);
+    for (const id of ids.sort()) {
+      // It may have been removed meanwhile.
+      const kept = await this.#read([`documents/${id}.json`], keptIn);
+      if (kept !== null) await each({ kind: 'document', id, ...kept });
+    }
+    for (const [id, keys] of sorted((await this.#read(['keys.json', 'keys.json.1'], keysIn)) ?? {}))
+      await each({ kind: 'keys', id, ...keys });
+    for (const [id, device] of sorted((await this.#read(['presence.json'], devicesIn)) ?? {}))
+      await each(recordOf(id, device, (moment) => wallMsOf(moment, clock)));
+  }
+
+  check(record: StateRecord): void {
+    if (record.kind === 'document') this.#chars += JSON.stringify(record.document).length;
+    if (this.#chars > DOCUMENTS_CHARS_MAX)
+      throw new FieldpostError(
+        'too-large',
+        `Files take documents of ${DOCUMENTS_CHARS_MAX} characters in all`,
+      );
+  }
+
+  async begin(digest: string): Promise<void> {
+    const { disk, takeLock, directory } = this.#options;
+    this.#assertOwn(dirname(directory));
+    await stored(async () => {
+      await disk.makeDirectory(join(directory, 'outbox'));
+      this.#lock = await takeLock(join(directory, 'outbox', 'lock'));
+      const begun = await this.#read([IMPORT_FILE], digestIn);
+      if (begun === digest) return;
+      await this.#assertEmpty(begun !== null);
+      await disk.makeDirectory(join(directory, 'documents'));
+      await this.#write(IMPORT_FILE, { sha256: digest });
+      await keepNames(disk, directory);
+    });
+  }
+
+  async put(record: StateRecord): Promise<void> {
+    if (record.kind === 'document') this.#documents.push(record);
+    else if (record.kind === 'keys') this.#keys.set(record.id, keysOf(record));
+    else this.#devices.set(record.id, writtenOf(record));
+    if (this.#documents.length >= CHUNK) await stored(() => this.#writeDocuments());
+  }
+
+  async end(): Promise<void> {
+    const { disk, directory } = this.#options;
+    await stored(async () => {
+      await this.#writeDocuments();
+      if (this.#devices.size > 0) await this.#write('presence.json', Object.fromEntries(this.#devices));
+      if (this.#keys.size > 0) await this.#write('keys.json', Object.fromEntries(this.#keys));
+      await disk.remove(join(directory, IMPORT_FILE));
+      await disk.syncDirectory(directory);
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#lock?.release();
+  }
+
+  /** The cloud could not change files of another user. */
+  #assertOwn(stateDir: string): void {
+    const [found, own] = [stateDir, '/proc/self'].map(this.#options.statOf);
+    if (!found || !own || found.uid === own.uid) return;
+    throw new FieldpostError(
+      'forbidden',
+      `${stateDir} belongs to user ${found.uid}, and this is user ${own.uid}`,
+      {
+        hint: `run it as that user: sudo -u '#${found.uid}' fieldpost-cloud import FILE`,
+      },
+    );
+  }
+
+  async #assertEmpty(isBegun: boolean): Promise<void> {
+    const { disk, directory } = this.#options;
+    const documents = await disk.list(join(directory, 'documents'));
+    const names = [...documents.map((name) => `documents/${name}`), ...(await disk.list(directory))];
+    const found = names.find((name) => /^(?:documents\/.*|(?:keys|presence)\.json(?:\.1)?)$/.test(name));
+    if (!isBegun && found === undefined) return;
+    throw new FieldpostError(
+      'conflict',
+      isBegun
+        ? `An import of another file into ${directory} has not ended`
+        : `${directory} is not empty: it has ${found}`,
+      { hint: `move its documents/, keys.json*, presence.json* and ${IMPORT_FILE} to another place first` },
+    );
+  }
+
+  async #writeDocuments(): Promise<void> {
+    const write = ({ id, revision, document }: Kept & { readonly id: string }) =>
+      this.#write(`documents/${id}.json`, { revision, document });
+    await inLanes(LANES, this.#documents.splice(0), write);
+  }
+
+  async #write(name: string, data: object): Promise<void> {
+    await this.#file<object>(name, () => null).write(data);
+  }
+
+  /** The data of the first file that is whole; null: there is none. Rejects with storage-damaged. */
+  async #read<T>(names: readonly string[], parse: (value: unknown) => T | null): Promise<T | null> {
+    let damage: FieldpostError | null = null;
+    for (const name of names) {
+      try {
+        const found = await orFailed(`${name} cannot be read`, () => this.#file(name, parse).read());
+        if (found !== null) return found;
+      } catch (error) {
+        if (!(error instanceof FieldpostError)) throw error;
+        damage = error;
+      }
+    }
+    if (damage !== null) throw damage;
+    return null;
+  }
+
+  #file<T>(name: string, parse: (value: unknown) => T | null): DurableFile<T> {
+    const { disk, directory } = this.#options;
+    // The cloud itself puts a damaged file aside, at its next start.
+    const onDamage = ({ path }: { path: string }) => {
+      throw new FieldpostError('storage-damaged', `The file ${path} is damaged`);
+    };
+    return new DurableFile({ disk, path: join(directory, name), parse, onDamage });
+  }
+}
+
+const stored = (work: () => Promise<void>) => orFailed('The import cannot be stored', work);
+
+const sorted = <T>(of: Readonly<Record<string, T>>) =>
+  Object.entries(of).sort(([one], [other]) => (one < other ? -1 : 1));
+
+const digestIn = (value: unknown) =>
+  isJsonObject(value) && typeof value.sha256 === 'string' ? value.sha256 : null;
+
+function keysOf({ key, next }: WrittenKeys): WrittenKeys {
+  return { key, ...(next !== undefined && { next }) };
+}
+
+function recordOf(
+  id: string,
+  { state, said, everyMs, damping = 1, heard, away, since, status, news }: WrittenDevice,
+  wallMs: (moment: Moment) => number | null,
+): PresenceRecord {
+  const times = {
+    heardMs: wallMs(heard),
+    awayMs: away === undefined ? null : wallMs(away),
+    sinceMs: since && wallMs(since),
+  };
+  const [first] = news.toSorted((one, other) => one.order - other.order);
+  const record = { ...times, told: state, said, everyMs, damping, status: statusOf({ ...status }) };
+  return asTold({ kind: 'presence', id, ...record }, first);
+}
+
+function writtenOf({
+  told,
+  heardMs,
+  awayMs,
+  sinceMs,
+  said,
+  everyMs,
+  damping,
+  status,
+}: PresenceRecord): WrittenDevice {
+  const shown = statusOf({ ...status });
+  const since = sinceMs === null ? null : momentAt(sinceMs);
+  return {
+    ...{ state: told, said, everyMs, heard: momentAt(heardMs), since, news: [] },
+    ...(damping > 1 && { damping }),
+    ...(told === 'offline' && { away: momentAt(awayMs) }),
+    ...(shown !== NO_STATUS && { status: shown }),
+  };
+}

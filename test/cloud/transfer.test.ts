@@ -1,0 +1,438 @@
+/** Export and import of the cloud's state: between both stores, of damaged files, and after a crash in the middle. */
+import t, { type Test } from 'tap';
+import { digest } from '../../src/base/http/access.js';
+import { CLOUD_DOCUMENT_BYTES_MAX, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { CLOUD_DEVICES_MAX } from '../../src/cloud/devices.js';
+import { People } from '../../src/cloud/document.js';
+import { openEtcdFleet } from '../../src/cloud/etcd/fleet.js';
+import { EtcdState } from '../../src/cloud/etcd/state.js';
+import { openFileFleet } from '../../src/cloud/files/fleet.js';
+import { FileState } from '../../src/cloud/files/state.js';
+import type { FleetStore } from '../../src/cloud/fleet-store.js';
+import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
+import type { StateRecord, StateStore } from '../../src/cloud/state-record.js';
+import { exportState, importState } from '../../src/cloud/transfer.js';
+import { settled } from '../support/clock.js';
+import { FakeEtcd } from '../support/fake-etcd.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { seededRandom } from '../support/random.js';
+import { drawn, freeLock, keptLog } from '../support/system.js';
+import { DELAYS, Outside } from './fleet-store-behaviour.js';
+
+const DIRECTORY = '/var/lib/cloud';
+const STATUS = {
+  version: '2.1',
+  queue: { queued: 1, deferred: 2, failed: 3 },
+  relay: 'refusing',
+  link: 'online',
+};
+const { randomBytes } = drawn(1);
+const code = (name: string) => ({ code: name });
+
+/** A store, to be opened by a cloud or by a transfer. */
+interface Place {
+  readonly outside: Outside;
+  open(): Promise<FleetStore>;
+  state(): StateStore;
+}
+
+function filesOf(outside = new Outside(), disk = new FaultyDisk({ directories: ['/var/lib'] })) {
+  const { clock, tell, accept } = outside;
+  const { log } = keptLog();
+  return {
+    outside,
+    disk,
+    open: () =>
+      openFileFleet({
+        ...{ disk, clock, log, accept, tell, randomBytes },
+        ...{ directory: DIRECTORY, delays: DELAYS, people: new People() },
+      }),
+    state: () => new FileState({ disk, clock, takeLock: freeLock, statOf: () => null, directory: DIRECTORY }),
+  };
+}
+
+function etcdOf(outside = new Outside(), server = new FakeEtcd(outside.clock, seededRandom(1))) {
+  const { clock, tell, accept } = outside;
+  const { log } = keptLog();
+  return {
+    outside,
+    server,
+    open: () =>
+      openEtcdFleet({
+        ...{ clock, log, accept, tell, randomBytes },
+        ...{ etcd: server.client('a'), hostname: 'a', delays: DELAYS, people: new People() },
+      }),
+    state: () => new EtcdState(server.client('transfer')),
+  };
+}
+
+const PLACES = { files: filesOf, etcd: etcdOf } as const;
+
+async function exported(place: Pick<Place, 'state'>): Promise<string> {
+  const pieces: Buffer[] = [];
+  const state = place.state();
+  await exportState(state, 0, async (bytes) => void pieces.push(bytes));
+  await state.close();
+  return Buffer.concat(pieces).toString();
+}
+
+async function imported(place: Pick<Place, 'state'>, text: string) {
+  const bytes = Buffer.from(text);
+  const state = place.state();
+  try {
+    return await importState(state, { read: async (at, length) => bytes.subarray(at, at + length) });
+  } finally {
+    await state.close();
+  }
+}
+
+/** The records of an export; revisions are those of the store. */
+function recordsOf(text: string): StateRecord[] {
+  const lines = text.trim().split('\n').slice(1, -1);
+  return lines.map((line) => ({ ...JSON.parse(line), revision: 1 }));
+}
+
+const advance = async ({ clock }: Outside, ms: number) => {
+  await clock.advance(ms);
+  for (let times = 0; times < 25; times++) await settled();
+};
+
+async function silence(
+  outside: Outside,
+  fleet: FleetStore,
+  steady: readonly string[],
+  ms: number,
+): Promise<void> {
+  for (let passedMs = 0; passedMs < ms; passedMs += 30 * SECOND_MS) {
+    for (const id of steady) fleet.watch.heard(id, { said: 'running', everyMs: 30_000 });
+    await advance(outside, 30 * SECOND_MS);
+  }
+}
+
+/** A cloud with devices in all states. Gives the keys that open `keyed` and `on`. */
+async function populate({ outside, open }: Place) {
+  const fleet = await open();
+  await fleet.start();
+  await advance(outside, CLOUD_GRACE_MS + MINUTE_MS);
+  const { documents, keys, watch } = fleet;
+  const named = (name: string) => ({ name, destinations: [{ uid: 'x' }], more: { a: [name] } });
+  for (const id of ['on', 'off', 'quiet'])
+    await documents.put(id, named(`Pömp ${id}`), { 'if-none-match': '*' });
+  const { etag } = (await documents.read('on')) ?? { etag: '' };
+  await documents.put('on', named('Pomp on 2'), { 'if-match': etag });
+  const made = { on: await keys.make('on'), first: await keys.make('keyed'), next: await keys.make('keyed') };
+  watch.heard('off', { said: 'running', everyMs: 30_000, status: STATUS });
+  watch.heard('gone', { said: 'moved', everyMs: 0 });
+  watch.heard('stopping', { said: 'stopping', everyMs: 0 });
+  await silence(outside, fleet, ['on'], 3 * MINUTE_MS);
+  // It flaps: the next outage needs a longer silence.
+  watch.heard('off', { said: 'running', everyMs: 30_000, status: STATUS });
+  await silence(outside, fleet, ['on'], 4 * MINUTE_MS);
+  await advance(outside, MINUTE_MS);
+  await fleet.stop();
+  return made;
+}
+
+for (const [from, makeFrom] of Object.entries(PLACES))
+  for (const [to, makeTo] of Object.entries(PLACES))
+    t.test(`${from} to ${to}: nothing is lost, and nobody is told wrongly`, async (t) => {
+      const source: Place = makeFrom();
+      const made = await populate(source);
+      t.strictSame(source.outside.told, ['silent off', 'back off', 'silent off']);
+      const text = await exported(source);
+      const target: Place = makeTo(source.outside);
+      t.same(await imported(target, text), { document: 3, keys: 2, presence: 4 });
+      t.strictSame(recordsOf(await exported(target)), recordsOf(text));
+
+      const before = await source.open();
+      const shown = [...before.watch.sightings()];
+      const texts = await Promise.all(['on', 'off'].map((id) => before.documents.read(id)));
+      await before.stop();
+      const fleet = await target.open();
+      await fleet.start();
+      t.strictSame([...fleet.watch.sightings()].sort(byId), shown.sort(byId));
+      t.equal(fleet.watch.sighting('off')?.state, 'offline');
+      for (const [n, id] of ['on', 'off'].entries())
+        t.equal((await fleet.documents.read(id))?.text, texts[n]?.text);
+      t.ok(fleet.keys.opens('keyed', digest(made.first)), 'the key before a new one is used');
+      t.ok(fleet.keys.opens('keyed', digest(made.next)));
+      t.ok(fleet.keys.opens('on', digest(made.on)));
+      t.notOk(fleet.keys.opens('on', digest(made.next)));
+
+      source.outside.told.length = 0;
+      await silence(source.outside, fleet, ['on'], CLOUD_GRACE_MS - MINUTE_MS);
+      t.strictSame(source.outside.told, [], 'silence does not count yet');
+      fleet.watch.heard('off', { said: 'running', everyMs: 30_000, status: STATUS });
+      await advance(source.outside, MINUTE_MS);
+      t.strictSame(source.outside.told, ['back off']);
+      await fleet.stop();
+    });
+
+const byId = ({ id }: { id: string }, { id: other }: { id: string }) => (id < other ? -1 : 1);
+
+for (const [name, make] of Object.entries(PLACES))
+  t.test(`${name}: what people have not been told yet is decided again`, async (t) => {
+    const source: Place = make();
+    const { outside } = source;
+    const fleet = await source.open();
+    await fleet.start();
+    fleet.watch.heard('pump', { said: 'running', everyMs: 30_000 });
+    fleet.watch.heard('back', { said: 'running', everyMs: 30_000 });
+    await advance(outside, CLOUD_GRACE_MS + 3 * MINUTE_MS);
+    t.strictSame(outside.told.splice(0).sort(), ['silent back', 'silent pump']);
+    outside.refused = new Set(['pump', 'back']);
+    for (const id of ['pump', 'back']) fleet.watch.heard(id, { said: 'running', everyMs: 30_000 });
+    await advance(outside, SECOND_MS);
+    await silence(outside, fleet, ['back'], 6 * MINUTE_MS);
+    await fleet.stop();
+
+    const target: Place = make(outside);
+    await imported(target, await exported(source));
+    const presence = recordsOf(await exported(target)).filter(({ kind }) => kind === 'presence');
+    t.match(presence, [
+      { id: 'back', told: 'offline' },
+      { id: 'pump', told: 'offline' },
+    ]);
+    outside.refused = new Set();
+    outside.told.length = 0;
+    const after = await target.open();
+    await after.start();
+    await silence(outside, after, ['back'], CLOUD_GRACE_MS + 4 * MINUTE_MS);
+    t.strictSame(
+      outside.told,
+      ['back back'],
+      'that it is back; of the other one people know that it is offline',
+    );
+    await after.stop();
+  });
+
+t.test('a file that is not whole is refused before anything is written', async (t) => {
+  const source = filesOf();
+  await populate(source);
+  const text = await exported(source);
+  const lines = text.split('\n');
+  const without = (from: number, count = 1) => lines.toSpliced(from, count).join('\n');
+  const swapped = lines.toSpliced(1, 2, lines[2] as string, lines[1] as string).join('\n');
+  const damaged = {
+    empty: '',
+    'without its first line': without(0),
+    'without a record': without(2),
+    'without its last line': without(lines.length - 2),
+    'cut in a line': text.slice(0, -5),
+    'with a line behind': `${text}${lines[1]}\n`,
+    'with another name in it': text.replace('Pomp on 2', 'Pomp on 3'),
+    'with another count': text.replace('"presence":4', '"presence":5'),
+    'with another header': text.replace('cloud-export', 'cloud-backup'),
+    'of a newer version': text.replace('"version":1', '"version":2'),
+    'in another order': swapped,
+    'with a record twice': lines.toSpliced(1, 0, lines[1] as string).join('\n'),
+    'with an id that is none': text.replace('"id":"off"', '"id":"../off"'),
+    'with a key that is no digest': text.replace(/"key":"[^"]{5}/, '"key":"'),
+    'not of text': '\xff\n'.repeat(3),
+    'with an endless line': 'x'.repeat(9 * 2 ** 20),
+  };
+  const target = filesOf();
+  for (const [how, bad] of Object.entries(damaged))
+    await t.rejects(imported(target, bad), code('invalid'), how);
+  t.equal(target.disk.operations, 0);
+  const etcd = etcdOf();
+  for (const [how, bad] of Object.entries(damaged))
+    await t.rejects(imported(etcd, bad), code('invalid'), how);
+  t.equal(etcd.server.revision, 1);
+});
+
+t.test('a file that changes while it is imported', async (t) => {
+  const source = filesOf();
+  await populate(source);
+  const bytes = Buffer.from(await exported(source));
+  const target = filesOf();
+  let reads = 0;
+  const read = async (at: number, length: number) => {
+    if (at === 0 && ++reads === 2) bytes.write('Pomp on 3', bytes.indexOf('Pomp on 2'));
+    return bytes.subarray(at, at + length);
+  };
+  await t.rejects(importState(target.state(), { read }), code('invalid'));
+  await t.rejects(target.open(), code('storage-damaged'));
+});
+
+t.test('files: a crash at any moment of an import, and the import again', async (t) => {
+  const source = filesOf();
+  await populate(source);
+  const text = await exported(source);
+  const whole = filesOf();
+  await imported(whole, text);
+  for (let at = 1; at <= whole.disk.operations; at++) {
+    const { disk } = filesOf();
+    disk.onOperation = (n) => (n === at ? 'power-cut-before' : 'ok');
+    await t.rejects(imported(filesOf(source.outside, disk), text), code('storage-failed'));
+    const after = filesOf(source.outside, disk.afterPowerCut('random', seededRandom(at)));
+    const fleet = await after.open().catch((error: unknown) => error);
+    // Nothing of it was written, all of it was, or no cloud starts.
+    if (fleet instanceof Error) t.match(fleet, code('storage-damaged'));
+    else {
+      const { documents, keys, watch, stop } = fleet as FleetStore;
+      const counts = [documents, keys, watch].map(({ ids }) => [...ids].length);
+      t.ok(
+        [
+          [0, 0, 0],
+          [3, 2, 4],
+        ].some((one) => one.join() === counts.join()),
+        `${at}: ${counts}`,
+      );
+      await stop();
+      if (counts[0] === 3) continue;
+    }
+    t.same(await imported(after, text), { document: 3, keys: 2, presence: 4 }, `${at}`);
+    t.strictSame(recordsOf(await exported(after)), recordsOf(text));
+  }
+});
+
+t.test('etcd: a failure at any moment of an import, and the import again', async (t) => {
+  const source = filesOf();
+  await populate(source);
+  const text = await exported(source);
+  for (let at = 1; ; at++) {
+    const place = etcdOf();
+    let ops = 0;
+    place.server.onOp = () => {
+      if (++ops === at) throw new Error('killed');
+    };
+    const result = await imported(place, text).catch(() => null);
+    place.server.onOp = () => undefined;
+    if (result !== null) {
+      t.ok(at > 20);
+      break;
+    }
+    const isOver = place.server.keyOf('layout')?.value === '2';
+    if (!isOver) {
+      if (place.server.keyOf('layout') !== null) await t.rejects(place.open(), code('unavailable'), `${at}`);
+      await imported(place, text);
+    }
+    t.strictSame(recordsOf(await exported(place)), recordsOf(text), `${at}`);
+  }
+});
+
+t.test('a full disk is told, and the import goes on when there is room', async (t) => {
+  const source = filesOf();
+  await populate(source);
+  const text = await exported(source);
+  const { disk } = filesOf();
+  disk.capacityBytes = 3 * 4096;
+  const target = filesOf(source.outside, disk);
+  await t.rejects(imported(target, text), {
+    code: 'storage-failed',
+    message: 'The import cannot be stored: the disk is full',
+  });
+  await t.rejects(target.open(), { code: 'storage-damaged', hint: /run it again/ });
+  await t.rejects(exported(target), code('storage-damaged'), 'half of a state is no backup');
+  disk.capacityBytes = 2 ** 30;
+  await t.rejects(
+    imported(target, await exported(filesOf(source.outside, source.disk)).then(other)),
+    code('conflict'),
+  );
+  await imported(target, text);
+  t.strictSame(recordsOf(await exported(target)), recordsOf(text));
+});
+
+/** The same export at another moment. */
+async function other(text: string): Promise<string> {
+  const pieces: Buffer[] = [];
+  const records = recordsOf(text);
+  const read = async (each: (record: StateRecord) => Promise<void>) => {
+    for (const record of records) await each(record);
+  };
+  await exportState({ read }, 1, async (bytes) => void pieces.push(bytes));
+  return Buffer.concat(pieces).toString();
+}
+
+/** An export of these records. */
+async function exportOf(records: readonly object[]): Promise<string> {
+  const pieces: Buffer[] = [];
+  const read = async (each: (record: StateRecord) => Promise<void>) => {
+    for (const record of records) await each(record as StateRecord);
+  };
+  await exportState({ read }, 1, async (bytes) => void pieces.push(bytes));
+  return Buffer.concat(pieces).toString();
+}
+
+const documentOf = (id: string, chars = 0) => ({
+  kind: 'document',
+  id,
+  revision: 1,
+  document: { destinations: [], x: 'x'.repeat(chars) },
+});
+
+t.test('what is refused', async (t: Test) => {
+  const source = filesOf();
+  await t.rejects(exported(source), code('not-found'));
+  await t.rejects(exported(etcdOf()), code('not-found'));
+  await populate(source);
+  const text = await exported(source);
+  await t.rejects(imported(source, text), {
+    code: 'conflict',
+    message: /is not empty: it has documents\/off.json/,
+  });
+
+  const etcd = etcdOf();
+  const fleet = await etcd.open();
+  await fleet.start();
+  await t.rejects(imported(etcd, text), code('already-running'));
+  await fleet.stop();
+  t.ok(await imported(etcd, text), 'a cloud without devices has run here');
+  await t.rejects(imported(etcd, text), { code: 'conflict', message: /it has at\/gone/ });
+
+  const locked = filesOf().state();
+  const busy = new FileState({
+    ...{
+      disk: new FaultyDisk({ directories: ['/var/lib'] }),
+      clock: source.outside.clock,
+      directory: DIRECTORY,
+    },
+    takeLock: () => Promise.reject(Object.assign(new Error(), { code: 'already-running' })),
+    statOf: (path) => ({ uid: path === '/proc/self' ? 0 : 7 }) as never,
+  });
+  await t.rejects(busy.begin('x'), { code: 'forbidden', hint: /sudo -u '#7'/ });
+  await locked.close();
+
+  const many = Array.from({ length: CLOUD_DEVICES_MAX + 1 }, (_, n) =>
+    documentOf(`p${String(n).padStart(6, '0')}`),
+  );
+  await t.rejects(imported(filesOf(), await exportOf(many)), code('too-large'));
+  const large = await exportOf([documentOf('p', CLOUD_DOCUMENT_BYTES_MAX)]);
+  await t.rejects(imported(etcdOf(), large), { code: 'too-large', message: /document of p / });
+  t.ok(await imported(filesOf(), large));
+  const heavy = Array.from({ length: 65 }, (_, n) => documentOf(`p${10 + n}`, CLOUD_DOCUMENT_BYTES_MAX));
+  await t.rejects(imported(filesOf(), await exportOf(heavy)), code('too-large'));
+});
+
+t.test('a damaged store is no backup', async (t) => {
+  for (const name of ['documents/on.json', 'keys.json', 'presence.json']) {
+    const source = filesOf();
+    await populate(source);
+    const file = await source.disk.open(`${DIRECTORY}/${name}`, 'update');
+    await file.write(Buffer.from('x'), 20);
+    await file.close();
+    await t.rejects(exported(source), { code: 'storage-damaged', message: new RegExp(name) });
+    t.ok(await source.disk.look(`${DIRECTORY}/${name}`), 'the file stays');
+  }
+  for (const key of ['doc/on', 'keys/on', 'at/on', 'news/x']) {
+    const { server, state, ...source } = etcdOf();
+    await populate({ state, ...source });
+    server.txn([], [{ put: key, value: '{}' }]);
+    await t.rejects(exported({ state }), { code: 'storage-damaged', message: new RegExp(key) });
+  }
+  const { server, state } = etcdOf();
+  server.txn([], [{ put: 'layout', value: '99' }]);
+  await t.rejects(exported({ state }), code('unavailable'));
+  await t.rejects(imported({ state }, await exportOf([])), code('unavailable'));
+});
+
+t.test('a large export goes to etcd in transactions that it takes', async (t) => {
+  const place = etcdOf();
+  const records = Array.from({ length: 300 }, (_, n) =>
+    documentOf(`p${100 + n}`, n % 10 === 0 ? 900_000 : 10),
+  );
+  const text = await exportOf(records);
+  t.same(await imported(place, text), { document: 300, keys: 0, presence: 0 });
+  t.strictSame(recordsOf(await exported(place)), records);
+});
