@@ -213,7 +213,7 @@ export class FileLedger implements WatchLedger, DeskLedger {
     const cuts = new Map<string, number>();
     for (const [id, written] of Object.entries(this.#file.data)) {
       devices.set(id, restored(written, clock.bootMs()));
-      for (const { batch, order, ...happening } of written.news) {
+      for (const { batch, order = this.#news + 1, ...happening } of written.news) {
         this.#news = Math.max(this.#news, order);
         desk.add({ ...happening, device: id }, order);
         if (batch !== undefined) cuts.set(batch, Math.max(cuts.get(batch) ?? 0, order));
@@ -233,11 +233,12 @@ export interface WrittenDevice extends Pick<Presence, 'said' | 'everyMs'> {
   readonly heard: Moment;
   /** Left out: it is online. */
   readonly away?: Moment;
-  readonly since: Moment | null;
+  /** Files of earlier versions may not have it. */
+  readonly since?: Moment | null;
   /** Left out if the device reports nothing of itself. */
   readonly status?: DeviceStatus;
-  /** `batch` is left out in the open one. */
-  readonly news: readonly (News & { readonly order: number; readonly batch?: string })[];
+  /** `batch` is left out in the open one. Files of earlier versions do not have the order. */
+  readonly news: readonly (News & { readonly order?: number; readonly batch?: string })[];
 }
 
 /** The content of the file. */
@@ -268,7 +269,7 @@ function newsFor({ device: _, ...news }: DeviceNews, order: number, batch: strin
   return { ...news, order, ...(batch !== null && { batch }) };
 }
 
-const isNamed = shapeOf({ id: '', order: 1, 'batch?': '' });
+const isNamed = shapeOf({ id: '', 'order?': 1, 'batch?': '' });
 const isFile = mapOf({
   state: (value) => value === 'online' || value === 'offline',
   said: (value) => SAID.includes(value as Said),
@@ -276,7 +277,7 @@ const isFile = mapOf({
   'damping?': 1,
   heard: MOMENT,
   'away?': MOMENT,
-  since: (value) => value === null || isMoment(value),
+  'since?': (value) => value === null || isMoment(value),
   'status?': {},
   news: [(one) => isNamed(one) && isHappening(one)],
 });
@@ -286,7 +287,7 @@ export const writtenIn = (value: unknown) => (isFile(value) ? (value as Written)
 
 /** The device from the file. The time until `nowMs` does not count as silence. */
 function restored(
-  { state, damping = 1, heard, away, since, status, ...rest }: WrittenDevice,
+  { state, damping = 1, heard, away, since = null, status, ...rest }: WrittenDevice,
   nowMs: number,
 ): Watched {
   const { said, everyMs } = rest;
@@ -296,7 +297,7 @@ function restored(
     ...{
       told: state,
       heard,
-      away: away ?? null,
+      away: away ?? (state === 'offline' ? heard : null),
       since,
       status: status === undefined ? NO_STATUS : statusOf({ ...status }),
     },
