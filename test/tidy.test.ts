@@ -98,7 +98,6 @@ const SUPPORT_TAKES = [
   'cloud/document.ts',
   'cloud/etcd/etcd.ts',
   'cloud/etcd/fleet.ts',
-  'cloud/etcd/news.ts',
   'cloud/fleet-store.ts',
   'cloud/presence.ts',
   'cloud/routes.ts',

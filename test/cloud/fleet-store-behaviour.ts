@@ -4,6 +4,7 @@ import { FieldpostError } from '../../src/base/errors.js';
 import { digest } from '../../src/base/http/access.js';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import {
+  type DeviceNews,
   DIGEST_WINDOW_MS,
   type FleetStore,
   type NewsBatch,
@@ -118,6 +119,12 @@ class Bench {
     return this.outside.told;
   }
 
+  /** The last news of this kind. */
+  newsOf(kind: string): DeviceNews {
+    const all = this.outside.batches.flatMap(({ batch }) => batch.news);
+    return all.findLast((news) => news.kind === kind) as DeviceNews;
+  }
+
   sighting(id: string = ID): Sighting | null {
     return this.fleet.watch.sighting(id);
   }
@@ -189,9 +196,12 @@ export function testStore(t: Test, open: OpenStore): void {
     await bench.steady(HOUR_MS, 'pump-4');
     t.strictSame(bench.told, [`silent ${ID}`]);
     t.equal(bench.sighting()?.state, 'offline');
+    const { sinceMs: silentMs } = bench.newsOf('silent');
     bench.hear();
+    const sinceMs = bench.outside.clock.wallMs();
     await bench.advance(3 * SECOND_MS);
     t.strictSame(bench.told, [`silent ${ID}`, `back ${ID}`]);
+    t.match(bench.newsOf('back'), { sinceMs, lastedMs: sinceMs - (silentMs ?? 0) });
     t.equal(bench.sighting()?.state, 'online');
     t.equal(bench.fleet.watch.untold, 0);
     await bench.fleet.stop();
@@ -199,11 +209,21 @@ export function testStore(t: Test, open: OpenStore): void {
 
   t.test('presence: a long interval of the device makes the delay longer', async (t) => {
     const bench = await Bench.start(open);
-    bench.hear(ID, { everyMs: 10 * MINUTE_MS });
-    await bench.advance(24 * MINUTE_MS);
-    t.strictSame(bench.told, []);
-    await bench.advance(MINUTE_MS + SLACK_MS);
-    t.strictSame(bench.told, [`silent ${ID}`]);
+    for (const isRestart of [false, true]) {
+      bench.hear(ID, { everyMs: 10 * MINUTE_MS });
+      if (isRestart) await bench.restart();
+      const graceMs = isRestart ? CLOUD_GRACE_MS : 0;
+      await bench.advance(24 * MINUTE_MS + graceMs);
+      t.strictSame(bench.told.slice(isRestart ? 2 : 0), []);
+      await bench.advance(MINUTE_MS + SLACK_MS);
+      t.equal(bench.told.at(-1), `silent ${ID}`);
+      bench.hear(ID, { everyMs: 10 * MINUTE_MS });
+      await bench.steady(2 * HOUR_MS, ID);
+      await bench.restart();
+    }
+    await bench.steady(HOUR_MS, ID);
+    await bench.advance(DELAYS.delayMs + SLACK_MS);
+    t.equal(bench.told.length, 5, 'without an interval the delay is that of the cloud');
     await bench.fleet.stop();
   });
 
@@ -214,6 +234,9 @@ export function testStore(t: Test, open: OpenStore): void {
     bench.hear(ID, { said: 'stopping' });
     await bench.advance(DELAYS.stopDelayMs - SECOND_MS);
     t.strictSame(bench.told, []);
+    await bench.restart();
+    await bench.advance(CLOUD_GRACE_MS + DELAYS.stopDelayMs - SECOND_MS);
+    t.strictSame(bench.told, [], 'a restart remembers that it was stopping');
     await bench.advance(SECOND_MS + SLACK_MS);
     t.strictSame(bench.told, [`stopped ${ID}`]);
     bench.hear();
@@ -236,6 +259,17 @@ export function testStore(t: Test, open: OpenStore): void {
     t.strictSame(bench.told, [], 'it is stopping still');
     await bench.advance(5 * MINUTE_MS + SLACK_MS);
     t.strictSame(bench.told, [`stopped ${ID}`]);
+    // An uptime that restarts, another boot, a device that reports no clock, and one whose clock stands still.
+    for (const sent of [10, 10, 20_000]
+      .map((uptimeMs) => ({ bootId: 'b', uptimeMs }))
+      .concat({ bootId: 'c', uptimeMs: 5 }, null as never)) {
+      bench.hear(ID, { said: 'moved', sent });
+      await bench.advance(2 * SECOND_MS);
+      t.equal(bench.sighting()?.state, 'moved', `${sent?.bootId} ${sent?.uptimeMs}`);
+      bench.hear(ID, { sent });
+      await bench.advance(2 * SECOND_MS);
+      t.equal(bench.sighting()?.state, 'online', `${sent?.bootId} ${sent?.uptimeMs}`);
+    }
     await bench.fleet.stop();
   });
 
@@ -250,6 +284,8 @@ export function testStore(t: Test, open: OpenStore): void {
     t.equal(bench.fleet.watch.untold, 0);
     bench.outside.refused = new Set();
     t.match(bench.sighting(), { state: 'moved' });
+    await bench.advance(HOUR_MS);
+    await bench.restart(HOUR_MS);
     await bench.advance(HOUR_MS);
     t.strictSame(bench.told, []);
     await bench.steady(MINUTE_MS, ID);
@@ -277,6 +313,15 @@ export function testStore(t: Test, open: OpenStore): void {
       const ms = delays[index] as number;
       t.ok(ms >= times * DELAYS.delayMs && ms <= times * DELAYS.delayMs + SLACK_MS, `${index}: ${ms} ms`);
     }
+    bench.hear();
+    await bench.advance(2 * SECOND_MS);
+    await bench.restart();
+    await bench.steady(CLOUD_GRACE_MS + MINUTE_MS, ID);
+    const damped = await silence();
+    t.ok(damped >= 8 * DELAYS.delayMs && damped <= 8 * DELAYS.delayMs + SLACK_MS, 'also after a restart');
+    await bench.steady(HOUR_MS, ID);
+    const steady = await silence();
+    t.ok(steady <= DELAYS.delayMs + SLACK_MS, 'after a steady hour the delay is short again');
     await bench.fleet.stop();
   });
 
@@ -304,9 +349,15 @@ export function testStore(t: Test, open: OpenStore): void {
     const bench = await Bench.start(open);
     await bench.steady(MINUTE_MS, ID);
     await bench.restart(HOUR_MS);
-    await bench.advance(CLOUD_GRACE_MS - SECOND_MS);
+    await bench.advance(CLOUD_GRACE_MS + DELAYS.delayMs - SECOND_MS);
     t.strictSame(bench.told, []);
-    await bench.advance(3 * DELAYS.delayMs);
+    bench.hear();
+    await bench.advance(2 * SECOND_MS);
+    // The machine sleeps, or the process is stopped.
+    bench.outside.clock.suspend(HOUR_MS);
+    await bench.advance(CLOUD_GRACE_MS + DELAYS.delayMs - SECOND_MS);
+    t.strictSame(bench.told, []);
+    await bench.advance(2 * DELAYS.delayMs);
     t.strictSame(bench.told, [`silent ${ID}`]);
     await bench.restart();
     await bench.advance(HOUR_MS);

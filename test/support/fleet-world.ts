@@ -33,11 +33,13 @@ export interface Told {
   readonly sinceMs: number | null;
 }
 
-/** A heartbeat that reached an instance, which took or refused it. */
+/** A heartbeat that an instance took. */
 export interface Call {
   readonly machine: string;
   readonly device: string;
   readonly atMs: number;
+  /** The machine of the device's home, as etcd had it then. */
+  readonly home: string | null;
 }
 
 /** A process on a machine. */
@@ -92,7 +94,7 @@ export class FleetWorld {
   readonly #journals = new Map<string, Set<string>>();
   #starts = 0;
 
-  /** Instances on these machines that have shared the roles; silence counts. */
+  /** Instances on these machines; silence counts. */
   static async calm(seed: number, ...machines: readonly string[]): Promise<FleetWorld> {
     const world = new FleetWorld(seed);
     for (const machine of machines) await world.start(machine);
@@ -172,19 +174,20 @@ export class FleetWorld {
     return running.fleet;
   }
 
-  /** The machine that has a role; null: none has. */
-  ownerOf(role: string): string | null {
-    return this.server.keyOf(`owner/${role}`)?.value.split('-')[0] ?? null;
+  /** The machine that leads; null: none does. */
+  get leader(): string | null {
+    return this.machines.find((machine) => this.fleetOf(machine).mayTell()) ?? null;
   }
 
-  /** How many roles each machine has. */
-  get shares(): Readonly<Record<string, number>> {
-    const shares: Record<string, number> = {};
-    for (const { value } of this.server.keys('owner/')) {
-      const machine = value.split('-')[0] as string;
-      shares[machine] = (shares[machine] ?? 0) + 1;
-    }
-    return shares;
+  /** The machines with a running instance. */
+  get machines(): string[] {
+    return [...this.running.keys()];
+  }
+
+  /** What etcd has of a device; `home`: a machine. */
+  recordOf(device: string): Record<string, unknown> & { readonly home: string | null } {
+    const value = JSON.parse(this.server.keyOf(`at/${device}`)?.value ?? '{"h":""}');
+    return { ...value, home: value.h.split('-')[0] || null };
   }
 
   toldOf(device: string): string[] {
@@ -232,17 +235,18 @@ export class FleetDevice {
     this.#timer = null;
   }
 
-  /** Says something at once. Returns whether an instance has taken it. */
-  say(said: 'running' | 'stopping' | 'moved'): boolean {
+  /** Says something at once, to this machine or any. Returns whether an instance has taken it. */
+  say(said: 'running' | 'stopping' | 'moved', machine?: string): boolean {
     const { calls, clock, random, running } = this.#world;
     const all = [...running.values()];
-    const one = all[Math.floor(random() * all.length)];
+    const one = machine === undefined ? all[Math.floor(random() * all.length)] : running.get(machine);
     if (one === undefined) return false;
     const atMs = clock.bootMs();
-    calls.push({ machine: one.machine, device: this.id, atMs });
+    const { home } = this.#world.recordOf(this.id);
     try {
       const report = { said, everyMs: EVERY_MS, sent: { bootId: this.id, uptimeMs: atMs - this.#bootMs } };
       void Promise.resolve(one.fleet.watch.heard(this.id, report)).catch(() => undefined);
+      calls.push({ machine: one.machine, device: this.id, atMs, home });
       return true;
     } catch {
       return false;

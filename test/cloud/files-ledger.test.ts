@@ -1,0 +1,272 @@
+/** What the cloud of one machine keeps in presence.json: when it is written, and a disk that is full, killed or cut off. */
+import t from 'tap';
+import { HOUR_MS, SECOND_MS } from '../../src/base/limits.js';
+import { People } from '../../src/cloud/document.js';
+import { openFileFleet } from '../../src/cloud/files/fleet.js';
+import { DIGEST_WINDOW_MS, type FleetStore } from '../../src/cloud/fleet-store.js';
+import { CLOUD_GRACE_MS, type Report, type Sighting } from '../../src/cloud/presence.js';
+import type { Happening } from '../../src/cloud/texts/texts.js';
+import { PRESENCE_WRITE_MS } from '../../src/cloud/watch.js';
+import { FakeClock } from '../support/clock.js';
+import { durable } from '../support/durable.js';
+import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';
+import { drawn, keptLog } from '../support/system.js';
+import { DELAYS } from './fleet-store-behaviour.js';
+
+const { delayMs: DELAY_MS } = DELAYS;
+const TICK_MS = DELAY_MS / 10;
+const ID = 'pump-3';
+const FILE = '/var/lib/cloud/presence.json';
+
+/** One disk, one clock and one outbox over many starts. */
+class Bench {
+  clock = new FakeClock();
+  disk = new FaultyDisk({ directories: ['/var/lib'] });
+  readonly told: Happening[] = [];
+  /** Thrown by the outbox while set. */
+  refusal: Error | null = null;
+  fleet: FleetStore | null = null;
+  readonly #seen = new Set<string>();
+  readonly #drawn = drawn(1);
+  readonly #kept = keptLog();
+  readonly lines = this.#kept.lines;
+
+  static async start(): Promise<Bench> {
+    const bench = new Bench();
+    await bench.start();
+    return bench;
+  }
+
+  async start(): Promise<void> {
+    const { clock, disk } = this;
+    this.fleet = await openFileFleet({
+      ...{ disk, clock, log: this.#kept.log, delays: DELAYS, people: new People() },
+      directory: '/var/lib/cloud',
+      randomBytes: this.#drawn.randomBytes,
+      accept: async () => ({ replayed: false }),
+      tell: async ({ news }) => {
+        if (disk.dead) throw new PowerCutError('dead');
+        if (this.refusal !== null) return { told: new Set(), refusal: this.refusal };
+        for (const { id, device: _, ...happening } of news) {
+          if (!this.#seen.has(id)) this.told.push(happening);
+          this.#seen.add(id);
+        }
+        return { told: new Set(news.map(({ id }) => id)), refusal: null };
+      },
+    });
+    await this.fleet.start();
+    await clock.advance(0);
+  }
+
+  /** Kills the process, or cuts the power, and starts it again. */
+  async restart(cut = false): Promise<void> {
+    const next = cut ? this.disk.afterPowerCut('nothing') : this.disk.afterKill();
+    this.disk.cutPower();
+    // Ends its timers. Its last writes go to the dead disk.
+    void this.fleet?.stop().catch(() => undefined);
+    this.disk = next;
+    await this.start();
+  }
+
+  hear(report: Partial<Report> = {}): void {
+    this.fleet?.watch.heard(ID, { said: 'running', everyMs: 0, sent: null, ...report });
+  }
+
+  async beat(report: Partial<Report> = {}): Promise<void> {
+    this.hear(report);
+    await this.clock.advance(0);
+  }
+
+  /** Sends a heartbeat every 30 s for this long. */
+  async steady(ms: number): Promise<void> {
+    for (let passedMs = 0; passedMs < ms; passedMs += 30 * SECOND_MS) {
+      await this.beat();
+      await this.clock.advance(30 * SECOND_MS);
+    }
+  }
+
+  get sighting(): Sighting | null {
+    return this.fleet?.watch.sighting(ID) ?? null;
+  }
+
+  get kinds(): string[] {
+    return this.told.map(({ kind }) => kind);
+  }
+}
+
+t.test('heartbeats and reports hardly write, and a clean stop loses nothing', async (t) => {
+  const bench = await Bench.start();
+  await bench.beat();
+  const before = bench.disk.operations;
+  await bench.steady(HOUR_MS);
+  const operations = bench.disk.operations - before;
+  t.ok(operations <= (HOUR_MS / PRESENCE_WRITE_MS) * 6, `${operations} operations in an hour`);
+  const status = {
+    version: '1.2.4',
+    queue: { queued: 1, deferred: 0, failed: 7 },
+    relay: 'ok',
+    link: 'online',
+  };
+  await bench.beat({ status });
+  const { heardMs } = bench.sighting as Sighting;
+  await bench.fleet?.stop();
+  await bench.restart();
+  t.match(bench.sighting, { heardMs, status });
+});
+
+t.test('a change during a write is written soon, not at the next check', async (t) => {
+  const bench = await Bench.start();
+  // The write of the new device is under way when the device reports its interval.
+  bench.hear();
+  await bench.beat({ everyMs: HOUR_MS });
+  await bench.clock.advance(2 * SECOND_MS);
+  await bench.restart();
+  await bench.clock.advance(CLOUD_GRACE_MS + HOUR_MS);
+  t.same(bench.told, [], 'its interval of an hour is known');
+  bench.hear({ said: 'stopping' });
+  const forgotten = bench.fleet?.watch.forget(ID);
+  await bench.clock.advance(2 * SECOND_MS);
+  await forgotten;
+});
+
+t.test('a stop during a write leaves no timer', async (t) => {
+  const bench = await Bench.start();
+  bench.hear({ everyMs: HOUR_MS });
+  await Promise.all([bench.fleet?.stop(), bench.clock.advance(0)]);
+  t.equal(bench.clock.pending, 0);
+});
+
+t.test('what a full disk does not keep is not told, and a removal fails; later both are', async (t) => {
+  const bench = await Bench.start();
+  await bench.beat();
+  await bench.clock.advance(2 * SECOND_MS);
+  bench.disk.onOperation = () => 'error:ENOSPC';
+  await bench.clock.advance(HOUR_MS);
+  t.same(bench.told, []);
+  t.equal(bench.sighting?.state, 'online', 'not decided');
+  const complaints = bench.lines.filter((line) => line.includes('devices not kept'));
+  t.match(complaints, [/reason="the disk is full"/]);
+  t.equal(complaints.length, 1, 'not at every try');
+  bench.fleet?.watch.heard('pump-4', { said: 'running', everyMs: 0 });
+  const refused = t.rejects((bench.fleet as FleetStore).watch.forget('pump-4'), { code: 'storage-failed' });
+  await bench.clock.advance(10 * SECOND_MS);
+  await refused;
+  bench.disk.onOperation = () => 'ok';
+  await bench.clock.advance(2 * TICK_MS);
+  t.same(bench.kinds, ['silent']);
+  await bench.restart();
+  t.strictSame([...(bench.fleet?.watch.ids ?? [])], [ID]);
+});
+
+t.test('after a kill or a power cut at any write each outage and each return is told once', async (t) => {
+  for (const cut of [false, true]) {
+    for (let at = 1; ; at++) {
+      const bench = await Bench.start();
+      let isDead = false;
+      const { disk } = bench;
+      const from = disk.operations;
+      disk.onOperation = (n) => {
+        if (n !== from + at) return 'ok';
+        isDead = true;
+        return 'power-cut-after';
+      };
+      const next = async () => {
+        if (disk.dead && bench.disk === disk) await bench.restart(cut);
+      };
+      for (let outage = 0; outage < 2; outage++) {
+        await bench.beat();
+        await next();
+        await bench.beat();
+        await bench.clock.advance(20 * DELAY_MS);
+        await next();
+        await bench.clock.advance(20 * DELAY_MS);
+        await bench.beat();
+        await next();
+        await bench.beat();
+        await bench.clock.advance(2 * SECOND_MS);
+        await next();
+      }
+      t.same(
+        bench.kinds,
+        ['silent', 'back', 'silent', 'back'],
+        `${cut ? 'cut' : 'killed'} at operation ${at}`,
+      );
+      if (!isDead) break;
+    }
+  }
+});
+
+t.test(
+  'a file of an earlier version is read: news without order and batch, a device without since',
+  async (t) => {
+    const bench = await Bench.start();
+    bench.refusal = new Error('the outbox is full');
+    await bench.beat();
+    await bench.clock.advance(DELAY_MS + DIGEST_WINDOW_MS + 2 * TICK_MS);
+    await bench.fleet?.stop();
+    type Written = Record<string, Record<string, unknown> & { news: [Record<string, unknown>] }>;
+    const file = durable<Written | null>(bench.disk, FILE);
+    const written = await file.read();
+    const { since, away, news, ...device } = written?.[ID] ?? { news: [{}] };
+    t.match([since, away], [{ confirmed: false }, { confirmed: false }]);
+    const [{ order, batch, ...one }] = news;
+    t.match([order, batch], [1, /^\w+$/]);
+    await file.write({ [ID]: { ...device, news: [one] } });
+    bench.refusal = null;
+    await bench.restart();
+    t.same(bench.kinds, ['silent']);
+    t.match(bench.sighting, { state: 'offline' });
+    await bench.beat();
+    await bench.clock.advance(2 * SECOND_MS);
+    t.match(bench.told[1], { kind: 'back', lastedMs: DELAY_MS + DIGEST_WINDOW_MS + 2 * TICK_MS });
+    t.notMatch(bench.lines.join(''), /damaged/);
+  },
+);
+
+t.test('dates and durations of a wrong clock are left out', async (t) => {
+  const bench = new Bench();
+  const trueMs = bench.clock.wallMs();
+  bench.clock = new FakeClock({ wallMs: 60_000 });
+  await bench.start();
+  await bench.beat();
+  await bench.clock.advance(DELAY_MS + TICK_MS);
+  t.same(bench.told.at(-1), { kind: 'silent', sinceMs: null });
+  // A time server corrects the wall clock. The boot's clock has measured the outage.
+  bench.clock.leap(trueMs);
+  await bench.restart();
+  const back = async () => {
+    await bench.beat();
+    const sinceMs = bench.clock.wallMs();
+    await bench.clock.advance(2 * SECOND_MS);
+    return { kind: 'back', sinceMs };
+  };
+  const first = await back();
+  t.strictSame(bench.told.at(-1), { ...first, lastedMs: DELAY_MS + TICK_MS });
+  // The machine boots: its clock shows 1970, then the true time, but is never confirmed.
+  for (const wallMs of [0, trueMs + HOUR_MS, trueMs + 24 * HOUR_MS]) {
+    await bench.steady(HOUR_MS);
+    await bench.clock.advance(DELAY_MS + TICK_MS);
+    await bench.fleet?.stop();
+    bench.clock = bench.clock.reboot({ wallMs });
+    await bench.start();
+    const expected = await back();
+    t.strictSame(bench.told.at(-1), {
+      ...expected,
+      ...(wallMs === 0 && { sinceMs: null }),
+      lastedMs: null,
+    });
+  }
+  bench.clock.confirm();
+  await bench.beat();
+  await bench.clock.advance(DELAY_MS * 16);
+  await bench.fleet?.stop();
+  bench.clock = bench.clock.reboot({ offMs: HOUR_MS });
+  bench.clock.confirm();
+  await bench.start();
+  await back();
+  const last = bench.told.at(-1);
+  t.ok(
+    last?.kind === 'back' && (last.lastedMs ?? 0) >= HOUR_MS + DELAY_MS * 16,
+    'two confirmed clocks measure across a boot',
+  );
+});
