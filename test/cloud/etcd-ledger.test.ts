@@ -4,6 +4,7 @@ import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { ETCD_TIMEOUT_MS, EtcdError } from '../../src/cloud/etcd/etcd.js';
 import { CLOUD_GRACE_MS, type Said } from '../../src/cloud/presence.js';
 import { PRESENCE_WRITE_MS } from '../../src/cloud/watch.js';
+import { settled } from '../support/clock.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
 
@@ -138,7 +139,12 @@ t.test('a last word that was answered survives a kill, and an outage of etcd', a
   void say(world, 'a', 1);
   await world.clock.advance(2 * SECOND_MS);
   void say(world, 'a', 2);
-  const answered = say(world, 'a', 3, 'stopping');
+  let isAnswered = false;
+  const answered = Promise.resolve(say(world, 'a', 3, 'stopping')).then(() => {
+    isAnswered = true;
+  });
+  await world.clock.advance(0);
+  t.notOk(isAnswered, 'it is not in etcd yet');
   await world.clock.advance(1);
   await answered;
   world.kill('a');
@@ -184,6 +190,12 @@ t.test('a removed device does not return with a heartbeat on its way', async (t)
     void say(world, 'b', 1);
     await world.clock.advance(OFFLINE_MS);
     t.strictSame(world.toldOf(ID), ['silent'], 'it is new, and watched');
+    // One that is not in etcd yet.
+    void say(world, 'b', 1, 'running', 'pump-2');
+    const removed = world.fleetOf('b').watch.forget('pump-2');
+    await world.clock.advance(2 * SECOND_MS);
+    await removed;
+    t.notOk(world.fleetOf('b').watch.has('pump-2'));
     await world.end();
   }
 });
@@ -260,14 +272,19 @@ t.test('a record that fails holds back no other decision of its transaction', as
   const ids = Array.from({ length: 30 }, (_, n) => `pump-${n + 10}`);
   for (const id of ids) void say(world, 'a', 1, 'running', id);
   await world.clock.advance(2 * SECOND_MS);
+  let triedMs = 0;
   before(world, /news\//, () => {
+    triedMs ||= world.clock.bootMs();
     const { home: _, ...record } = world.recordOf('pump-20');
     world.server.txn(
       [],
       [{ put: 'at/pump-20', value: JSON.stringify({ ...record, h: 'b-1', u: world.clock.bootMs() }) }],
     );
   });
-  await world.clock.advance(OFFLINE_MS);
+  while (triedMs === 0) await world.clock.advance(SECOND_MS);
+  // At once, and not at the next check.
+  for (let times = 0; times < 300; times++) await settled();
+  await world.clock.advance(10);
   t.strictSame(
     world.told.map(({ device }) => device).sort(),
     ids.filter((id) => id !== 'pump-20'),
