@@ -393,6 +393,13 @@ export function testStore(t: Test, open: OpenStore): void {
     t.match([...bench.fleet.watch.sightings()], [{ id: ID, state: 'moved', sinceMs: movedMs }]);
     await bench.restart();
     t.match(bench.sighting(), { state: 'moved', sinceMs: movedMs, heardMs: movedMs });
+    bench.hear(ID, { said: 'moved' });
+    await bench.advance(2 * SECOND_MS);
+    t.match(bench.sighting(), { state: 'moved', sinceMs: movedMs }, 'said again');
+    const againMs = clock.wallMs();
+    bench.hear(ID, { said: 'stopping' });
+    await bench.advance(2 * SECOND_MS);
+    t.match(bench.sighting(), { state: 'online', sinceMs: againMs });
     await bench.fleet.stop();
   });
 

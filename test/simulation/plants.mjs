@@ -322,9 +322,9 @@ export const BOOK = {
   'written-late': {
     why: 'what a device says while the cloud writes is not written before the next look',
     cuts: [
-      ['src/cloud/files/watch.ts', 'await null;', ''],
+      ['src/cloud/files/ledger.ts', 'await null;', ''],
       [
-        'src/cloud/files/watch.ts',
+        'src/cloud/files/ledger.ts',
         "if (this.#unwritten === 'vital') this.#writeSoon();",
         "if (this.#unwritten === 'vital') void 0;",
       ],
@@ -332,19 +332,19 @@ export const BOOK = {
   },
   'told-twice': {
     why: 'a cloud that restarts tells the same outage again',
-    cut: ['src/cloud/files/watch.ts', 'return { state, said,', "return { state: state && 'online', said,"],
+    cut: ['src/cloud/files/ledger.ts', '...{ state, said,', "...{ state: state && 'online', said,"],
   },
   'return-untold': {
     why: 'people are not told that a device is back that was stopped as planned',
     cut: [
-      'src/cloud/files/watch.ts',
-      "else if (before.state === 'offline') {",
-      "else if (before.state === 'offline' && before.said === 'running') {",
+      'src/cloud/watch.ts',
+      'device.heard = now;',
+      "device.heard = now; if (before.said === 'stopping') device.told = 'online';",
     ],
   },
   'late-undoes-moved': {
     why: 'a heartbeat that was held up on its way undoes the goodbye after it',
-    cut: ['src/cloud/files/watch.ts', 'if (isOvertaken(before, nowMs, report.sent)) return;', ''],
+    cut: ['src/cloud/watch.ts', 'if (isOvertaken(before, nowMs, report.sent)) return;', ''],
   },
   'impatient-cloud': {
     why: 'a device that comes seldom is said to be offline between two heartbeats',

@@ -22,6 +22,8 @@ import { keptLog } from './system.js';
 export const DELAYS = { delayMs: 90 * SECOND_MS, stopDelayMs: 15 * MINUTE_MS };
 const EVERY_MS = 30 * SECOND_MS;
 const RETRY_MS_MAX = 20 * SECOND_MS;
+/** How often a device calls the same machine again. */
+const STAYS = 0.7;
 
 export interface Told {
   readonly machine: string;
@@ -215,6 +217,8 @@ export class FleetDevice {
   readonly #bootMs: number;
   #timer: Timer | null = null;
   #failures = 0;
+  /** The machine that took the last call. */
+  #machine = '';
 
   constructor(id: string, world: FleetWorld) {
     this.id = id;
@@ -239,7 +243,9 @@ export class FleetDevice {
   say(said: 'running' | 'stopping' | 'moved', machine?: string): boolean {
     const { calls, clock, random, running } = this.#world;
     const all = [...running.values()];
-    const one = machine === undefined ? all[Math.floor(random() * all.length)] : running.get(machine);
+    // Mostly the one that took the last call: a connection, or a load balancer that hashes.
+    const wanted = machine ?? (random() < STAYS ? this.#machine : '');
+    const one = running.get(wanted) ?? all[Math.floor(random() * all.length)];
     if (one === undefined) return false;
     const atMs = clock.bootMs();
     const { home } = this.#world.recordOf(this.id);
@@ -247,8 +253,10 @@ export class FleetDevice {
       const report = { said, everyMs: EVERY_MS, sent: { bootId: this.id, uptimeMs: atMs - this.#bootMs } };
       void Promise.resolve(one.fleet.watch.heard(this.id, report)).catch(() => undefined);
       calls.push({ machine: one.machine, device: this.id, atMs, home });
+      this.#machine = one.machine;
       return true;
     } catch {
+      this.#machine = '';
       return false;
     }
   }
