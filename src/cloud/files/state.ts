@@ -192,7 +192,7 @@ function keysOf({ key, next }: WrittenKeys): WrittenKeys {
 
 function recordOf(
   id: string,
-  { state, said, everyMs, damping = 1, heard, away, since, status, news }: WrittenDevice,
+  { state, said, everyMs, damping = 1, heard, away, since = null, status, news }: WrittenDevice,
   wallMs: (moment: Moment) => number | null,
 ): PresenceRecord {
   const times = {
@@ -200,7 +200,7 @@ function recordOf(
     awayMs: away === undefined ? null : wallMs(away),
     sinceMs: since && wallMs(since),
   };
-  const [first] = news.toSorted((one, other) => one.order - other.order);
+  const [first] = news.toSorted((one, other) => (one.order ?? 0) - (other.order ?? 0));
   const record = { ...times, told: state, said, everyMs, damping, status: statusOf({ ...status }) };
   return asTold({ kind: 'presence', id, ...record }, first);
 }
