@@ -64,7 +64,7 @@ export class WalkedCloud {
 
   /** A call for a device; by default with the operator's key. */
   async call(method: string, path: string, key: string = OPERATOR_KEY, body?: object) {
-    const headers = { Authorization: `Bearer ${key}`, ...(method === 'PUT' && { 'If-Match': '*' }) };
+    const headers = { Authorization: `Bearer ${key}`, ...(method === 'PUT' && { 'If-None-Match': '*' }) };
     return await ask(`${this.url}/devices/${path}`, method, { headers, ...(body && { body }) });
   }
 

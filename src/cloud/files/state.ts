@@ -12,7 +12,7 @@ import type { Disk } from '../../base/system/disk.js';
 import type { Lock, TakeLock } from '../../base/system/lock.js';
 import { inLanes } from '../../base/turns.js';
 import { CLOUD_DEVICES_MAX } from '../devices.js';
-import { isDeviceId, type WrittenKeys } from '../keys.js';
+import { isDeviceId, type KeyPair, readKeys, type WrittenKeys, writtenKeys } from '../keys.js';
 import { type Moment, momentAt, wallMsOf } from '../moment.js';
 import { NO_STATUS, statusOf } from '../presence.js';
 import { asTold, orFailed, type PresenceRecord, type StateRecord, type StateStore } from '../state-record.js';
@@ -94,7 +94,7 @@ export class FileState implements StateStore {
 
   async put(record: StateRecord): Promise<void> {
     if (record.kind === 'document') this.#documents.push(record);
-    else if (record.kind === 'keys') this.#keys.set(record.id, keysOf(record));
+    else if (record.kind === 'keys') this.#keys.set(record.id, writtenKeys(readKeys(record) as KeyPair));
     else this.#devices.set(record.id, writtenOf(record));
     if (this.#documents.length >= CHUNK) await stored(() => this.#writeDocuments());
   }
@@ -186,10 +186,6 @@ const sorted = <T>(of: Readonly<Record<string, T>>) =>
 const digestIn = (value: unknown) =>
   isJsonObject(value) && typeof value.sha256 === 'string' ? value.sha256 : null;
 
-function keysOf({ key, next }: WrittenKeys): WrittenKeys {
-  return { key, ...(next !== undefined && { next }) };
-}
-
 function recordOf(
   id: string,
   { state, said, everyMs, damping = 1, heard, away, since = null, status, news }: WrittenDevice,
@@ -205,16 +201,8 @@ function recordOf(
   return asTold({ kind: 'presence', id, ...record }, first);
 }
 
-function writtenOf({
-  told,
-  heardMs,
-  awayMs,
-  sinceMs,
-  said,
-  everyMs,
-  damping,
-  status,
-}: PresenceRecord): WrittenDevice {
+function writtenOf(record: PresenceRecord): WrittenDevice {
+  const { told, heardMs, awayMs, sinceMs, said, everyMs, damping, status } = record;
   const shown = statusOf({ ...status });
   const since = sinceMs === null ? null : momentAt(sinceMs);
   return {
