@@ -36,7 +36,7 @@ files, or etcd. The cloud may run meanwhile.
 
 Exit status: 0 the export is whole, 66 there is no state, 69 etcd cannot be
 reached, 73 FILE is no regular file, 74 something cannot be read or written, 78
-the settings have a fault.`,
+the settings of the store have a fault.`,
   examples: [
     ['fieldpost-cloud export --out /var/backups/fieldpost-cloud', 'a backup, in place of the one before'],
   ],
@@ -63,7 +63,7 @@ same file; until it has ended, no cloud starts over this store.
 Exit status: 0 done, 65 the file is no whole export, 66 there is no such file,
 69 etcd cannot be reached, 73 the store is not empty or too small, 74 it cannot
 be written, 75 a cloud uses it, 77 its files belong to another user, 78 the
-settings have a fault.`,
+settings of the store have a fault.`,
   examples: [['sudo -u fieldpost-cloud fieldpost-cloud import backup', 'restore a backup']],
   options: {},
   takesWords: true,

@@ -90,13 +90,23 @@ export async function importCloud(
   });
 }
 
+/**
+ * What tells of the store, and what is no setting at all. Other settings need secrets that only the service has, such as the
+ * relay's password, and a backup must not depend on them.
+ */
+function storeSettings(env: Environment): Environment {
+  const isNeeded = (key: string) =>
+    /^FIELDPOST_(?:STATE_DIR$|CLOUD_SERVER_STORE)/.test(key) || !CLOUD_SETTINGS.secretByKey.has(key);
+  return Object.fromEntries(Object.entries(env).filter(([key]) => isNeeded(key)));
+}
+
 /** Uses the store of the settings in `env`. */
 async function withStore<T>(
   env: Environment,
   system: TransferSystem,
   use: (store: StateStore) => Promise<T>,
 ): Promise<T> {
-  const parsed = CLOUD_SETTINGS.parse(env, system.read, system);
+  const parsed = CLOUD_SETTINGS.parse(storeSettings(env), system.read, system);
   if ('problems' in parsed)
     throw new FieldpostError('bad-config', parsed.problems.map(formatProblem).join('\n'), {
       hint: 'fieldpost-cloud check',

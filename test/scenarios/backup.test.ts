@@ -114,9 +114,12 @@ t.test('what export and import refuse, with their exit statuses', needsProgram, 
     await run(`fieldpost-cloud import ${BACKUP}.cut`),
     /^65 fieldpost-cloud: This is no whole export: its last line is missing/,
   );
-  cloud.set('FIELDPOST_CLOUD_SERVER_DELAY', 'soon');
+  cloud.set('FIELDPOST_RELAY', 'smtps://cloud@mail.example.com');
+  t.match(await run('fieldpost-cloud export > /dev/null'), /^0 /, 'only the service has the password');
+  cloud.set('FIELDPOST_CLOUD_SERVER_STROE', 'etcd:https://a');
+  cloud.set('FIELDPOST_CLOUD_SERVER_STORE', 'soon');
   t.match(
     await run('fieldpost-cloud export'),
-    /^78 fieldpost-cloud: FIELDPOST_CLOUD_SERVER_DELAY=soon: .*\nfieldpost-cloud check/,
+    /^78 .*_STROE: there is no such .*\n.*_STORE=soon: .*\nfieldpost-cloud check/,
   );
 });
