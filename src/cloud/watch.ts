@@ -146,7 +146,7 @@ export class Watch implements FleetWatch {
   }
 
   heard(id: string, report: Report): void | Promise<void> {
-    const { clock, delays, ledger, devices } = this.#options;
+    const { clock, log, delays, ledger, devices } = this.#options;
     ledger.assertServing();
     const nowMs = clock.bootMs();
     const now = momentOf(clock);
@@ -162,6 +162,7 @@ export class Watch implements FleetWatch {
     const isMoved = report.said === 'moved';
     if ((before.state === 'offline' && !isMoved) || (before.said === 'moved') !== isMoved) device.since = now;
     if (known === undefined) devices.set(id, device);
+    if (isMoved && before.said !== 'moved') log.info('device moved', { device: id });
     const isNew = known === undefined || device.home !== ledger.self;
     const isNotable = isNew || differs(before, device.presence) || reportsOther(status, device.status);
     if (isNotable || nowMs - device.notedMs >= ledger.noteMs) ledger.note(id, isNotable);
@@ -259,8 +260,8 @@ export class Watch implements FleetWatch {
 
   #log(id: string, news: DeviceNews | null): void {
     const { log } = this.#options;
-    if (news === null) log.info('device moved', { device: id });
-    else if (news.kind === 'back')
+    if (news === null) return;
+    if (news.kind === 'back')
       log.info('device online', { device: id, offlineMs: news.lastedMs ?? undefined });
     else log.info('device offline', { device: id, stopped: news.kind === 'stopped' });
   }
