@@ -2,15 +2,12 @@
 import t from 'tap';
 import { CLOUD_ANSWER_BYTES_MAX, MIB, SECOND_MS } from '../../src/base/limits.js';
 import { CLOUD_BODY_BYTES_MAX } from '../../src/cloud/calls.js';
-import { aboutOf, People } from '../../src/cloud/document.js';
-import { Documents } from '../../src/cloud/files/documents.js';
+import { aboutOf } from '../../src/cloud/document.js';
 import { durable } from '../support/durable.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { DESTINATIONS, DEVICE, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
-import { keptLog } from '../support/system.js';
 
 const FIRST = { 'If-None-Match': '*' };
-const STRONG = /^"[^"]+"$/;
 
 async function put(cloud: TestCloud, destinations: unknown, headers: Record<string, string> = FIRST) {
   const answer = await cloud.call('PUT', DESTINATIONS, { headers, body: { destinations } });
@@ -42,24 +39,6 @@ t.test(
     });
   },
 );
-
-t.test('one of several first PUTs at the same time wins', async (t) => {
-  const disk = new FaultyDisk({ directories: ['/var/lib'] });
-  const documents = await Documents.open(disk, '/var/lib/documents', keptLog().log, new People());
-  const puts = [1, 2].map((n) => documents.put('x', { destinations: [], n }, { 'if-none-match': '*' }));
-  const [first, second] = await Promise.allSettled(puts);
-  t.match([first?.status, second], ['fulfilled', { reason: { code: 'precondition-failed' } }]);
-  t.match((await documents.read('x'))?.document, { n: 1 });
-});
-
-t.test('every write gets a new ETag, even one that changes nothing', async (t) => {
-  await using cloud = await startCloud();
-  const first = await put(cloud, [JAN]);
-  const second = await put(cloud, [JAN], { 'If-Match': first.etag });
-  t.match(second, { status: 204, etag: STRONG });
-  const late = await put(cloud, [EWA], { 'If-Match': first.etag });
-  t.equal(late.status, 412, 'an older PUT that comes late no longer fits');
-});
 
 t.test('only the first of very many unknown entries are named', async (t) => {
   await using cloud = await startCloud();

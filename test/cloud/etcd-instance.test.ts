@@ -92,6 +92,7 @@ t.test('an instance that is cut off refuses when its lease is over, and decides 
   };
   await world.clock.advance(LEASE_MS - FLEET_TICK_MS - SECOND_MS);
   t.doesNotThrow(() => hear(world, 'a'), 'a short cut is not noticed');
+  hear(world, 'a', 'mine');
   await world.clock.advance(FLEET_TICK_MS + SECOND_MS);
   t.throws(() => hear(world, 'a'), unavailable);
   t.throws(() => world.fleetOf('a').assertServing(), unavailable, 'the load balancer avoids it');
@@ -109,6 +110,11 @@ t.test('an instance that is cut off refuses when its lease is over, and decides 
   await world.clock.advance(RETURN_MS);
   t.doesNotThrow(() => hear(world, 'a'));
   await world.clock.advance(3 * MINUTE_MS);
+  t.strictSame(
+    world.toldOf('mine'),
+    ['silent'],
+    'a heartbeat that could not be written for long is no return',
+  );
   t.equal(new Set(world.told.map(({ id }) => id)).size, world.told.length, 'nothing is told again');
   await world.end();
 });

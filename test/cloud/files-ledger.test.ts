@@ -220,6 +220,12 @@ t.test(
     await bench.clock.advance(2 * SECOND_MS);
     t.match(bench.told[1], { kind: 'back', lastedMs: DELAY_MS + DIGEST_WINDOW_MS + 2 * TICK_MS });
     t.notMatch(bench.lines.join(''), /damaged/);
+    t.match(
+      bench.lines.join(''),
+      /device offline device=pump-3 stopped=false\n.*device online device=pump-3 offlineMs=\d+/s,
+    );
+    for (let times = 0; times < 2; times++) await bench.beat({ said: 'moved' });
+    t.equal(bench.lines.filter((line) => line.includes('device moved device=pump-3')).length, 1);
   },
 );
 
