@@ -7,7 +7,7 @@ import { DIGEST_WINDOW_MS, type FleetStore } from '../../src/cloud/fleet-store.j
 import { CLOUD_GRACE_MS, type Report, type Sighting } from '../../src/cloud/presence.js';
 import type { Happening } from '../../src/cloud/texts/texts.js';
 import { PRESENCE_WRITE_MS } from '../../src/cloud/watch.js';
-import { FakeClock } from '../support/clock.js';
+import { FakeClock, settled } from '../support/clock.js';
 import { durable } from '../support/durable.js';
 import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';
 import { drawn, keptLog } from '../support/system.js';
@@ -127,6 +127,30 @@ t.test('a change during a write is written soon, not at the next check', async (
   const forgotten = bench.fleet?.watch.forget(ID);
   await bench.clock.advance(2 * SECOND_MS);
   await forgotten;
+});
+
+t.test('a stop during a slow write waits for the write that follows it', async (t) => {
+  const bench = await Bench.start();
+  await bench.beat();
+  await bench.clock.advance(2 * SECOND_MS);
+  let go: () => void = () => undefined;
+  bench.disk.pace = ({ kind, path }) =>
+    kind === 'sync' && path.startsWith(FILE)
+      ? new Promise((resolve) => {
+          go = resolve;
+          bench.disk.pace = () => null;
+        })
+      : null;
+  const pump4 = { said: 'running', everyMs: 0, sent: null } as const;
+  bench.fleet?.watch.heard('pump-4', pump4);
+  await bench.clock.advance(2 * SECOND_MS);
+  bench.fleet?.watch.heard('pump-5', pump4);
+  const stopping = bench.fleet?.stop();
+  await settled();
+  go();
+  await stopping;
+  await bench.restart();
+  t.same([...(bench.fleet?.watch.ids ?? [])].sort(), [ID, 'pump-4', 'pump-5']);
 });
 
 t.test('a stop during a write leaves no timer', async (t) => {

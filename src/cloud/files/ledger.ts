@@ -100,7 +100,8 @@ export class FileLedger implements WatchLedger, DeskLedger {
   /** Writes the last changes. */
   async stop(): Promise<void> {
     this.#alarm.end();
-    await this.#writing;
+    // The end of a slow write begins the next one.
+    while (this.#writing !== null) await this.#writing;
     if (this.#unwritten !== 'nothing') await this.#write();
   }
 
