@@ -37,7 +37,7 @@ export interface Watched {
   /** What is decided: what people were told, or are to be told. */
   told: Presence['state'];
   heard: Moment;
-  /** When it was last heard before people were told that it is offline; null: it is online. */
+  /** When it was last heard before the last decision that it is offline, kept or not. It counts while `told` is so. */
   away: Moment | null;
   /** The heartbeat that began this presence, or this absence after a move; null: not known. */
   since: Moment | null;
@@ -244,15 +244,12 @@ export class Watch implements FleetWatch {
     const { ledger } = this.#options;
     if (this.#deciding.has(id) || !ledger.mayDecide) return;
     this.#deciding.add(id);
-    const { heard } = device;
+    // It may be heard before the decision is kept.
+    if (decision.told === 'offline') device.away = device.heard;
     void ledger.decide(id, decision).then((isKept) => {
       this.#deciding.delete(id);
       if (!isKept) return;
-      device.told = decision.told;
-      device.away = decision.told === 'offline' ? device.heard : null;
-      // Unless it was heard meanwhile.
-      if (decision.told === 'offline' && device.heard === heard)
-        device.presence = { ...device.presence, state: 'offline' };
+      nowTold(device, decision.told);
       this.#log(id, decision.news);
       this.#consider(id, device, this.#options.clock.bootMs());
     });
@@ -265,6 +262,13 @@ export class Watch implements FleetWatch {
       log.info('device online', { device: id, offlineMs: news.lastedMs ?? undefined });
     else log.info('device offline', { device: id, stopped: news.kind === 'stopped' });
   }
+}
+
+/** It is decided that the device is in this state. Its presence follows, unless it was heard meanwhile. */
+export function nowTold(device: Watched, told: Watched['told']): void {
+  device.told = told;
+  if (told === 'offline' && device.heard === device.away)
+    device.presence = { ...device.presence, state: told };
 }
 
 function newDevice(nowMs: number, heard: Moment): Watched {

@@ -10,7 +10,7 @@ import { type DeviceNews, isHappening } from '../fleet-store.js';
 import { momentAt, wallMsOf } from '../moment.js';
 import type { DeskLedger, NewsDesk } from '../news.js';
 import { afterAbsence, CLOUD_GRACE_MS, firstHeard, isOvertaken } from '../presence.js';
-import { type Decision, PRESENCE_WRITE_MS, type Watched, type WatchLedger } from '../watch.js';
+import { type Decision, nowTold, PRESENCE_WRITE_MS, type Watched, type WatchLedger } from '../watch.js';
 import { type Compare, EtcdError, type Op, TXN_OPS_MAX } from './etcd.js';
 import { assertServing, type Instance } from './instance.js';
 import { type At, atText, chunksOf, objectIn, parseAt } from './layout.js';
@@ -286,19 +286,10 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   }
 
   /** An own write, of which the answer may be lost. */
-  #wrote(device: Watched, { told, heardMs }: At, revision: number): void {
+  #wrote(device: Watched, { told }: At, revision: number): void {
     const { id: home } = this.#options.instance();
     Object.assign(device, { revision, home });
-    if (device.told === told) return;
-    const isLast = heardMs === wallMsOf(device.heard, this.#options.clock);
-    const { presence, heard } = device;
-    if (told === 'online') Object.assign(device, { told, away: null });
-    else
-      Object.assign(device, {
-        told,
-        away: heard,
-        presence: isLast ? { ...presence, state: told } : presence,
-      });
+    if (device.told !== told) nowTold(device, told);
   }
 }
 

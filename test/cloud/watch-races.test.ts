@@ -1,0 +1,58 @@
+/** What may come between a decision of the watch and the answer of its store. */
+import t from 'tap';
+import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { DELAYS, FleetWorld } from '../support/fleet-world.js';
+import { testSeed } from '../support/random.js';
+
+const seed = testSeed();
+t.comment(`FIELDPOST_TEST_SEED=${seed}`);
+const ID = 'pump-1';
+const OFFLINE_MS = DELAYS.delayMs + 12 * SECOND_MS;
+const REPORT = { said: 'running', everyMs: 30 * SECOND_MS, sent: null } as const;
+
+/** One instance, and one device that has just spoken. */
+async function worldOf(): Promise<FleetWorld> {
+  const world = await FleetWorld.calm(seed, 'a');
+  world.fleetOf('a').watch.heard(ID, REPORT);
+  await world.clock.advance(2 * SECOND_MS);
+  return world;
+}
+
+/** Calls back at each transaction that decides about the device, before and after it takes effect. */
+function onDecision(world: FleetWorld, act: (isDone: boolean) => void): void {
+  world.server.onOp = (_client, description) => {
+    if (description.startsWith(`txn at/${ID} news/`)) act(description.endsWith(': done'));
+  };
+}
+
+t.test('a heartbeat while people are being told of a silence does not shorten it', async (t) => {
+  const world = await worldOf();
+  const lasted: unknown[] = [];
+  world.tells = (machine, batch) => {
+    for (const news of batch.news) if (news.kind === 'back') lasted.push(news.lastedMs);
+    return world.tellAll(machine, batch);
+  };
+  let isSaid = false;
+  onDecision(world, (isDone) => {
+    if (isSaid || !isDone) return;
+    isSaid = true;
+    world.fleetOf('a').watch.heard(ID, REPORT);
+  });
+  await world.clock.advance(OFFLINE_MS);
+  t.ok(isSaid);
+  t.strictSame(world.toldOf(ID), ['silent', 'back']);
+  t.equal(lasted.length, 1);
+  t.ok((lasted[0] as number) >= DELAYS.delayMs, `it lasted ${lasted[0]} ms`);
+  await world.end();
+});
+
+t.test('a silence whose answer is lost is no return, also if the wall clock is set meanwhile', async (t) => {
+  const world = await worldOf();
+  world.server.losesAnswer = (_client, description) => description.startsWith(`txn at/${ID} news/`);
+  onDecision(world, (isDone) => {
+    if (isDone) world.clock.leap(1);
+  });
+  await world.clock.advance(OFFLINE_MS + 3 * MINUTE_MS);
+  t.strictSame(world.toldOf(ID), ['silent']);
+  await world.end();
+});
