@@ -56,3 +56,42 @@ t.test('a silence whose answer is lost is no return, also if the wall clock is s
   t.strictSame(world.toldOf(ID), ['silent']);
   await world.end();
 });
+
+t.test('a device that is removed while it is decided about is watched again when it calls', async (t) => {
+  const world = await worldOf();
+  const { watch } = world.fleetOf('a');
+  await world.clock.advance(OFFLINE_MS);
+  watch.heard(ID, REPORT);
+  await watch.forget(ID);
+  await world.clock.advance(2 * SECOND_MS);
+  world.told.splice(0);
+  watch.heard(ID, REPORT);
+  await world.clock.advance(OFFLINE_MS);
+  t.strictSame(world.toldOf(ID), ['silent']);
+  await world.end();
+});
+
+t.test('a last word of a device that is removed is answered', async (t) => {
+  const world = await worldOf();
+  const { watch } = world.fleetOf('a');
+  const said = watch.heard(ID, { ...REPORT, said: 'stopping' });
+  let isAnswered = false;
+  void Promise.resolve(said).then(() => {
+    isAnswered = true;
+  });
+  await watch.forget(ID);
+  await world.clock.advance(20 * SECOND_MS);
+  t.ok(isAnswered);
+  await world.end();
+});
+
+t.test('a device that is removed before it was ever written is gone', async (t) => {
+  const world = await worldOf();
+  const { watch } = world.fleetOf('a');
+  watch.heard('pump-2', REPORT);
+  await watch.forget('pump-2');
+  t.notOk(watch.has('pump-2'));
+  await world.clock.advance(OFFLINE_MS);
+  t.notOk(watch.has('pump-2'));
+  await world.end();
+});

@@ -144,13 +144,14 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   }
 
   async forget(id: string, news: readonly string[]): Promise<void> {
-    const { etcd, reached, devices } = this.#options;
+    const { etcd, devices, reached } = this.#options;
+    while (this.#flushing !== null) await this.#flushing;
+    // etcd has nothing yet of a device without a revision.
+    if (devices.get(id)?.revision === 0) devices.delete(id);
+    for (const done of this.#waiting.get(id)?.done ?? []) done(false);
     this.#waiting.delete(id);
-    await this.#flushing;
     const ops = [{ delete: `at/${id}` }, ...news.map((name) => ({ delete: `news/${name}` }))];
     await orUnavailable(etcd.txn([], ops).then(({ revision }) => reached(revision, REACH_MS)));
-    // One that was not in etcd yet: nobody says that it is gone.
-    if (devices.get(id)?.revision === 0) devices.delete(id);
   }
 
   async cut(batch: string): Promise<void> {
