@@ -100,7 +100,7 @@ const AWAY_TICKS = 3;
 /** The times at which devices were last heard are kept at most this often. */
 export const PRESENCE_WRITE_MS = 5 * MINUTE_MS;
 /** The most news kept of one device while the outbox refuses them. */
-const NEWS_MAX = 4;
+export const NEWS_MAX = 4;
 
 /** The watch over all devices. */
 export class Watch implements FleetWatch {

@@ -95,3 +95,24 @@ t.test('a device that is removed before it was ever written is gone', async (t) 
   t.notOk(watch.has('pump-2'));
   await world.end();
 });
+
+t.test('many devices with news move at once', async (t) => {
+  const world = await FleetWorld.calm(seed, 'a');
+  const { watch } = world.fleetOf('a');
+  const ids = Array.from({ length: 32 }, (_, n) => `pump-${n}`);
+  const say = (said: 'running' | 'moved') => {
+    for (const id of ids) watch.heard(id, { ...REPORT, said });
+  };
+  world.tells = () => ({ told: new Set(), refusal: new Error('the outbox is full') });
+  say('running');
+  for (const ms of [OFFLINE_MS, 2 * OFFLINE_MS]) {
+    await world.clock.advance(ms);
+    say('running');
+    await world.clock.advance(5 * SECOND_MS);
+  }
+  t.equal(world.server.keys('news/').length, 4 * ids.length);
+  say('moved');
+  await world.clock.advance(MINUTE_MS);
+  t.equal(world.server.keys('news/').length, 0);
+  await world.end();
+});

@@ -10,7 +10,14 @@ import { type DeviceNews, isHappening } from '../fleet-store.js';
 import { momentAt, wallMsOf } from '../moment.js';
 import type { DeskLedger, NewsDesk } from '../news.js';
 import { afterAbsence, CLOUD_GRACE_MS, firstHeard, isOvertaken } from '../presence.js';
-import { type Decision, nowTold, PRESENCE_WRITE_MS, type Watched, type WatchLedger } from '../watch.js';
+import {
+  type Decision,
+  NEWS_MAX,
+  nowTold,
+  PRESENCE_WRITE_MS,
+  type Watched,
+  type WatchLedger,
+} from '../watch.js';
 import { type Compare, EtcdError, type Op, TXN_OPS_MAX } from './etcd.js';
 import { assertServing, type Instance } from './instance.js';
 import { type At, atText, chunksOf, objectIn, parseAt } from './layout.js';
@@ -20,8 +27,8 @@ import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 const FLUSH_MS = SECOND_MS;
 /** Transactions at a time: one after another would wait for the network each time. */
 const LANES = 4;
-/** The records of one transaction: each has a condition, and at most four operations. */
-const RECORDS = TXN_OPS_MAX / 4;
+/** The records of one transaction: each is a put, and a device that moves takes back all its news. */
+const RECORDS = Math.floor(TXN_OPS_MAX / (1 + NEWS_MAX));
 /** Tries to write a last word at once. */
 const NOTED_TRIES = 3;
 /** How long a cut or a removal waits until memory has it. */
