@@ -129,8 +129,15 @@ export class FileLedger implements WatchLedger, DeskLedger {
   }
 
   async cut(batch: string): Promise<void> {
-    this.#options.desk.addCut(batch, this.#news);
-    await this.#kept();
+    const { desk } = this.#options;
+    desk.addCut(batch, this.#news);
+    try {
+      await this.#kept();
+    } catch (error) {
+      // It may be on the disk nevertheless: nobody was told of it, so a later one of this batch replaces it.
+      desk.removeCut(batch);
+      throw error;
+    }
   }
 
   async drop(): Promise<void> {
