@@ -241,14 +241,15 @@ export class Watch implements FleetWatch {
 
   /** Until the decision holds, memory has nothing of it. If it cannot be kept, the next tick decides again. */
   #decide(id: string, device: Watched, decision: Decision): void {
-    const { ledger } = this.#options;
+    const { ledger, devices } = this.#options;
     if (this.#deciding.has(id) || !ledger.mayDecide) return;
     this.#deciding.add(id);
     // It may be heard before the decision is kept.
     if (decision.told === 'offline') device.away = device.heard;
     void ledger.decide(id, decision).then((isKept) => {
       this.#deciding.delete(id);
-      if (!isKept) return;
+      // Another object: it was forgotten, or has a later record of another home.
+      if (!isKept || devices.get(id) !== device) return;
       nowTold(device, decision.told);
       this.#log(id, decision.news);
       this.#consider(id, device, this.#options.clock.bootMs());

@@ -116,3 +116,56 @@ t.test('many devices with news move at once', async (t) => {
   t.equal(world.server.keys('news/').length, 0);
   await world.end();
 });
+
+const sent = (uptimeMs: number) => ({ ...REPORT, sent: { bootId: 'b', uptimeMs } });
+
+/** Another instance has heard the device, and decided that it is back. */
+function decideElsewhere({ server }: FleetWorld): void {
+  const at = { h: 'other', a: 1, f: 1, s: 'running', e: 30_000, b: 'b', u: 2000, st: {} };
+  const back = { device: ID, kind: 'back', sinceMs: 1, lastedMs: 1 };
+  server.txn(
+    [],
+    [
+      { put: 'instance/other', value: '1' },
+      { put: `at/${ID}`, value: JSON.stringify(at) },
+      { put: 'news/back', value: JSON.stringify(back) },
+    ],
+  );
+}
+
+t.test('an answer that is late does not undo what another instance has decided since', async (t) => {
+  const world = await FleetWorld.calm(seed, 'a');
+  const { watch } = world.fleetOf('a');
+  watch.heard(ID, sent(1000));
+  await world.clock.advance(2 * SECOND_MS);
+  let isDone = false;
+  onDecision(world, (isKept) => {
+    if (!isKept || isDone) return;
+    isDone = true;
+    world.server.answerTurns = 10;
+    decideElsewhere(world);
+    watch.heard(ID, sent(3000));
+  });
+  await world.clock.advance(DELAYS.delayMs);
+  t.ok(isDone);
+  world.server.answerTurns = 1;
+  for (let n = 4; n < 8; n++) {
+    await world.clock.advance(30 * SECOND_MS);
+    watch.heard(ID, sent(n * 1000));
+  }
+  t.strictSame(world.toldOf(ID), ['silent', 'back']);
+  await world.end();
+});
+
+t.test('a decision that waits is dropped when another instance has decided the same', async (t) => {
+  const world = await FleetWorld.calm(seed, 'a');
+  const { watch } = world.fleetOf('a');
+  watch.heard(ID, sent(1000));
+  await world.clock.advance(OFFLINE_MS);
+  decideElsewhere(world);
+  watch.heard(ID, sent(3000));
+  await world.clock.advance(30 * SECOND_MS);
+  t.strictSame(world.toldOf(ID), ['silent', 'back']);
+  t.equal(watch.sighting(ID)?.state, 'online');
+  await world.end();
+});

@@ -193,7 +193,12 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
       done?.(false);
       return;
     }
-    const before = this.#waiting.get(id);
+    let before = this.#waiting.get(id);
+    if (before !== undefined && before.device !== device) {
+      // Decided from what was before the record of another home.
+      for (const done of before.done) done(false);
+      before = undefined;
+    }
     this.#waiting.set(id, {
       ...{ id, device, decision: decision ?? before?.decision ?? null },
       done: [...(before?.done ?? []), ...(done === undefined ? [] : [done])],
@@ -287,7 +292,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
       if (before !== undefined && isOvertaken(before.presence, clock.bootMs(), at.sent)) {
         // The other home did not know the later heartbeat, which this instance has taken.
         const { home, told, away } = found;
-        Object.assign(before, { revision, home, told, away });
+        devices.set(id, { ...before, revision, home, told, away });
         this.note(id);
       } else devices.set(id, found);
     }
