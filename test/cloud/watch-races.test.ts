@@ -169,3 +169,14 @@ t.test('a decision that waits is dropped when another instance has decided the s
   t.equal(watch.sighting(ID)?.state, 'online');
   await world.end();
 });
+
+t.test('a device whose record is damaged is watched', async (t) => {
+  const world = await FleetWorld.calm(seed, 'a');
+  const { watch } = world.fleetOf('a');
+  world.server.txn([], [{ put: `at/${ID}`, value: 'x' }]);
+  await world.clock.advance(SECOND_MS);
+  watch.heard(ID, REPORT);
+  await world.clock.advance(OFFLINE_MS);
+  t.strictSame(world.toldOf(ID), ['silent']);
+  await world.end();
+});
