@@ -56,7 +56,8 @@ t.test(
       }
     };
     await steady(4 * PRESENCE_WRITE_MS);
-    t.equal(writes.length, 4);
+    // The second one is at a random moment: a fleet that comes at once does not write at once later.
+    t.ok(writes.length === 4 || writes.length === 5, `${writes.length} writes`);
     t.match(world.fleetOf('b').watch.sighting(ID), { state: 'online' }, 'the others show it');
     const status = { version: '2', queue: null, relay: 'failing', link: null };
     const changedMs = world.clock.bootMs();

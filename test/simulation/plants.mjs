@@ -344,7 +344,7 @@ export const BOOK = {
   },
   'late-undoes-moved': {
     why: 'a heartbeat that was held up on its way undoes the goodbye after it',
-    cut: ['src/cloud/watch.ts', 'if (isOvertaken(before, nowMs, report.sent)) return;', ''],
+    cut: ['src/cloud/watch.ts', 'if (isOvertaken(presence, nowMs, report.sent)) return;', ''],
   },
   'impatient-cloud': {
     why: 'a device that comes seldom is said to be offline between two heartbeats',

@@ -57,6 +57,8 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   readonly #alarm: Alarm;
   #waiting = new Map<string, Waiting>();
   #flushing: Promise<void> | null = null;
+  /** True: the last transaction had no answer. */
+  #isAway = false;
   readonly shelves: Readonly<Record<'at' | 'news' | 'cut', Shelf>>;
 
   constructor(options: EtcdLedgerOptions) {
@@ -135,11 +137,11 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   }
 
   async noted(id: string): Promise<void> {
-    // Another home may have written meanwhile.
+    // If etcd answers, another home has written meanwhile.
     for (let tries = 0; tries < NOTED_TRIES && this.mayDecide; tries++) {
       const kept = new Promise<boolean>((resolve) => this.#wait(id, null, resolve));
       this.#alarm.in(tries === 0 ? 1 : FLUSH_MS);
-      if (await kept) return;
+      if ((await kept) || this.#isAway) return;
     }
   }
 
@@ -235,6 +237,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
       );
       const ops = known.flatMap(({ id, device, decision }) => this.#opsFor(id, device, home, decision));
       const { succeeded, revision, current } = await etcd.txn([alive, ...compares], ops, alive.key);
+      this.#isAway = false;
       if (succeeded) {
         for (const { device, done } of known) {
           if (device.revision < revision) Object.assign(device, { revision, home });
@@ -249,6 +252,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
       }
     } catch (error) {
       if (!(error instanceof EtcdError)) throw error;
+      this.#isAway = true;
       this.#keep(known);
     }
   }
