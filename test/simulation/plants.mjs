@@ -319,17 +319,6 @@ export const BOOK = {
     why: 'what the device does not understand is not kept',
     cut: ['src/device/book/merge.ts', 'document.filter((value) => !entries.has(value))', '[]'],
   },
-  'written-late': {
-    why: 'what a device says while the cloud writes is not written before the next look',
-    cuts: [
-      ['src/cloud/files/ledger.ts', 'await null;', ''],
-      [
-        'src/cloud/files/ledger.ts',
-        "if (this.#unwritten === 'vital') this.#writeSoon();",
-        "if (this.#unwritten === 'vital') void 0;",
-      ],
-    ],
-  },
   'told-twice': {
     why: 'a cloud that restarts tells the same outage again',
     cut: ['src/cloud/files/ledger.ts', '...{ state, said,', "...{ state: state && 'online', said,"],

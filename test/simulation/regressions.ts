@@ -98,20 +98,6 @@ export const REGRESSIONS: readonly Regression[] = [
     },
   },
   {
-    name: 'said-while-written',
-    why: 'what a new device said of itself was not written for a while, and a cloud that was killed took it for offline',
-    plant: 'written-late',
-    plan: {
-      seed: 1740842552,
-      nature: { ...NATURE, cloudDelay: '10m' },
-      steps: [
-        { number: 4, atMs: 55662, action: 'cloud dies', seed: 2476164702 },
-        { number: 5, atMs: 55998, action: 'link mood', seed: 600592327 },
-        { number: 6, atMs: 1646784, action: 'link mood', seed: 846872262 },
-      ],
-    },
-  },
-  {
     name: 'later-backup',
     why: 'a backup with a higher counter than the one that the device had gone on with counted as its own, and dropped people',
     plant: 'backup-by-counter',
