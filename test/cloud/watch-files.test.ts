@@ -63,3 +63,27 @@ t.test('a batch whose cut could not be kept is not told as closed', async (t) =>
   const ids = new Set(bench.closed.map(({ id }) => id));
   t.equal(ids.size, 1, 'after a kill it is the same batch');
 });
+
+t.test('a decision that waits for the disk is dropped when the device is heard, or forgotten', async (t) => {
+  for (const then of ['heard', 'forgotten']) {
+    const bench = await Bench.start();
+    let go: () => void = () => undefined;
+    bench.disk.pace = ({ kind }) =>
+      kind === 'sync'
+        ? new Promise((resolve) => {
+            go = resolve;
+          })
+        : null;
+    bench.fleet.watch.heard('pump-2', { ...REPORT, said: 'moved' });
+    await bench.clock.advance(OFFLINE_MS);
+    if (then === 'heard') bench.fleet.watch.heard(ID, REPORT);
+    else void bench.fleet.watch.forget(ID);
+    bench.disk.pace = () => null;
+    go();
+    await bench.clock.advance(2 * SECOND_MS);
+    t.equal(bench.fleet.watch.untold, 0, then);
+    await bench.clock.advance(OFFLINE_MS);
+    t.equal(bench.fleet.watch.untold, then === 'heard' ? 1 : 0, then);
+    await bench.fleet.stop();
+  }
+});

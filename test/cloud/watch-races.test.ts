@@ -1,6 +1,7 @@
 /** What may come between a decision of the watch and the answer of its store. */
 import t from 'tap';
 import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
+import { settled } from '../support/clock.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
 
@@ -43,6 +44,25 @@ t.test('a heartbeat while people are being told of a silence does not shorten it
   t.strictSame(world.toldOf(ID), ['silent', 'back']);
   t.equal(lasted.length, 1);
   t.ok((lasted[0] as number) >= DELAYS.delayMs, `it lasted ${lasted[0]} ms`);
+  await world.end();
+});
+
+t.test('a heartbeat counts more than a decision that waits for etcd', async (t) => {
+  const world = await worldOf();
+  const { watch } = world.fleetOf('a');
+  await world.clock.advance(DELAYS.delayMs - 4 * SECOND_MS);
+  const { server } = world;
+  // The answer of one write is late.
+  server.onOp = (_client, what) => {
+    server.answerTurns = what === 'txn at/pump-2: done' ? 300 : 1;
+  };
+  watch.heard('pump-2', REPORT);
+  await world.clock.advance(16 * SECOND_MS);
+  t.strictSame(world.told, []);
+  watch.heard(ID, REPORT);
+  for (let turns = 0; turns < 300; turns += 4) await settled();
+  await world.clock.advance(20 * SECOND_MS);
+  t.strictSame(world.told, []);
   await world.end();
 });
 

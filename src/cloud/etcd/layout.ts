@@ -87,14 +87,16 @@ export function atText(at: At): string {
   });
 }
 
-/** What cannot be read is left out: the next write puts it right. A device without a home is the leader's. */
+/** Throws SyntaxError for a value that is none of atText. */
 export function parseAt(text: string): At {
   const { h, o, a, l, f, s, e, b, u, d, st } = objectIn(text) ?? {};
+  const said = SAID.find((one) => one === s);
+  if (typeof h !== 'string' || said === undefined) throw new SyntaxError('no device');
   return {
     ...{
-      home: typeof h === 'string' ? h : '',
+      home: h,
       told: o === 1 ? 'offline' : 'online',
-      said: SAID.find((said) => said === s) ?? 'running',
+      said,
       status: statusOf(isJsonObject(st) ? st : {}),
     },
     ...{ heardMs: numberIn(a), awayMs: numberIn(l), sinceMs: numberIn(f) },

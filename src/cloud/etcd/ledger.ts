@@ -12,6 +12,7 @@ import type { DeskLedger, NewsDesk } from '../news.js';
 import { afterAbsence, CLOUD_GRACE_MS, firstHeard, isOvertaken } from '../presence.js';
 import {
   type Decision,
+  isUntrue,
   NEWS_MAX,
   nowTold,
   PRESENCE_WRITE_MS,
@@ -226,8 +227,13 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   /** Never rejects. What cannot be written now waits, but for decisions: the next tick decides again. */
   async #put(chunk: readonly Waiting[]): Promise<void> {
     const { etcd, devices, instance } = this.#options;
-    const known = chunk.filter((one) => devices.get(one.id) === one.device);
-    for (const one of chunk) if (!known.includes(one)) for (const done of one.done) done(false);
+    const known = chunk.flatMap((one): Waiting[] => {
+      const { id, device, decision, done } = one;
+      const isKnown = devices.get(id) === device;
+      if (isKnown && (decision === null || !isUntrue(device, decision))) return [one];
+      for (const tell of done) tell(false);
+      return isKnown ? [{ id, device, decision: null, done: [] }] : [];
+    });
     if (known.length === 0) return;
     try {
       const alive = instance().alive();

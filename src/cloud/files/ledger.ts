@@ -32,7 +32,7 @@ import {
   type Said,
   statusOf,
 } from '../presence.js';
-import { type Decision, PRESENCE_WRITE_MS, type Watched, type WatchLedger } from '../watch.js';
+import { type Decision, isUntrue, PRESENCE_WRITE_MS, type Watched, type WatchLedger } from '../watch.js';
 
 /** Pause between two writes: changes in between are written together. */
 const WRITE_PAUSE_MS = SECOND_MS;
@@ -180,7 +180,12 @@ export class FileLedger implements WatchLedger, DeskLedger {
     // Devices that fall silent together are written together.
     await null;
     const { clock, devices, desk, log } = this.#options;
-    const deciding = this.#deciding.splice(0);
+    const deciding = this.#deciding.splice(0).filter(({ id, decision, resolve }) => {
+      const device = devices.get(id);
+      if (device !== undefined && !isUntrue(device, decision)) return true;
+      resolve(false);
+      return false;
+    });
     const waiting = this.#waiting.splice(0);
     const firstOrder = this.#news + 1;
     const decided = new Map(
