@@ -85,6 +85,7 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
   },
   'fieldpost-cloud': {
     'listDevices attention default': false,
+    'postMail Idempotency-Key maxLength': limits.IDEMPOTENCY_KEY_CHARS_MAX,
     'listDevices order enum': ['id', 'attention'],
     'listDevices order default': 'id',
     'listDevices limit maximum': CLOUD_DEVICES_MAX,

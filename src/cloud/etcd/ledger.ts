@@ -9,7 +9,7 @@ import { inLanes } from '../../base/turns.js';
 import { type DeviceNews, isHappening } from '../fleet-store.js';
 import { momentAt, wallMsOf } from '../moment.js';
 import type { DeskLedger, NewsDesk } from '../news.js';
-import { afterAbsence, CLOUD_GRACE_MS, firstHeard, isOvertaken } from '../presence.js';
+import { afterAbsence, CLOUD_GRACE_MS, firstHeard, isOvertaken, NO_STATUS } from '../presence.js';
 import {
   type Decision,
   isUntrue,
@@ -69,7 +69,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     this.shelves = {
       at: {
         names: () => Array.from(devices).flatMap(([id, { revision }]) => (revision > 0 ? id : [])),
-        put: (id, { value, modRevision }) => this.#found(id, parseAt(value), modRevision),
+        put: (id, { value, modRevision }) => this.#found(id, this.#read(id, value), modRevision),
         deleted: (id, revision) => {
           const device = devices.get(id);
           if (device !== undefined && device.revision > 0 && device.revision <= revision) devices.delete(id);
@@ -290,6 +290,17 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     }
   }
 
+  /** A record that cannot be read is told of, and written anew: until then the leader watches the device. */
+  #read(id: string, value: string): At {
+    try {
+      return parseAt(value);
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+      this.#options.log.error('etcd value damaged', { key: `at/${id}` });
+      return DAMAGED;
+    }
+  }
+
   /** etcd has this record of the device: its own, or that of another home. */
   #found(id: string, at: At, revision: number): void {
     const { devices, clock, instance } = this.#options;
@@ -315,6 +326,11 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     if (device.told !== told) nowTold(device, told);
   }
 }
+
+const DAMAGED: At = {
+  ...{ home: '', told: 'online', said: 'running', status: NO_STATUS },
+  ...{ heardMs: null, awayMs: null, sinceMs: null, everyMs: 0, damping: 1, sent: null },
+};
 
 /** A device as etcd has it. */
 function watchedFrom({ home, told, status, ...at }: At, revision: number, nowMs: number): Watched {
