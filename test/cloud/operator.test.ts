@@ -409,6 +409,7 @@ t.test('the description is for anyone, and sets the contract apart', async (t) =
   const contract = operations.filter(({ tags }) => tags?.[0] === 'contract');
   t.strictSame(contract.map(({ path, method }) => `${method} ${path}`).sort(), [
     'get /devices/{id}/destinations',
+    'post /devices/{id}/mails',
     'post /devices/{id}/messages',
     'put /devices/{id}/destinations',
     'put /devices/{id}/heartbeat',

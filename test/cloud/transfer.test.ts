@@ -456,9 +456,17 @@ t.test('a damaged store is no backup', async (t) => {
   for (const name of ['documents/on.json', 'keys.json', 'presence.json']) {
     const source = filesOf();
     await populate(source);
-    const file = await source.disk.open(`${DIRECTORY}/${name}`, 'update');
-    await file.write(Buffer.from('x'), 20);
-    await file.close();
+    const damage = async (path: string) => {
+      const file = await source.disk.open(`${DIRECTORY}/${path}`, 'update');
+      await file.write(Buffer.from('x'), 20);
+      await file.close();
+    };
+    await damage(name);
+    if (name === 'keys.json') {
+      await exported(source);
+      // There are two of them.
+      await damage('keys.json.1');
+    }
     await t.rejects(exported(source), { code: 'storage-damaged', message: new RegExp(name) });
     t.ok(await source.disk.look(`${DIRECTORY}/${name}`), 'the file stays');
   }
