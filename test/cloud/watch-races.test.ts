@@ -200,3 +200,26 @@ t.test('a device whose record is damaged is watched', async (t) => {
   t.strictSame(world.toldOf(ID), ['silent']);
   await world.end();
 });
+
+t.test('an instance whose watch of etcd is dead for long keeps no office and no devices', async (t) => {
+  const world = await FleetWorld.calm(seed, 'a', 'b');
+  const { server } = world;
+  const say = (machine: string, id: string) => world.fleetOf(machine).watch.heard(id, REPORT);
+  say('a', 'pump-a');
+  say('b', 'pump-b');
+  await world.clock.advance(2 * SECOND_MS);
+  // Its requests go on.
+  const watch = server.watch.bind(server);
+  server.watch = (one) => {
+    if (!one.client.startsWith('a#')) watch(one);
+  };
+  world.cut('a');
+  world.heal('a');
+  server.quorum = false;
+  server.quorum = true;
+  await world.clock.advance(OFFLINE_MS + 3 * MINUTE_MS);
+  t.strictSame(world.toldOf('pump-b'), ['silent']);
+  t.strictSame(world.toldOf('pump-a'), ['silent']);
+  t.ok(world.told.every(({ machine }) => machine === 'b'));
+  await world.end();
+});

@@ -12,6 +12,8 @@ import { type FleetParts, type Shelf, unavailable } from './mirror.js';
 
 /** An instance that is gone for this long loses its devices, and the office of the leader. */
 const LEASE_S = 10;
+/** An instance that writes, and whose watch brings nothing for this long, gives up its lease: it can decide nothing. */
+const BLIND_MS = 3 * FLEET_STALE_MS;
 
 interface InstanceOptions extends FleetParts {
   /** The instance's id begins with the host's name. */
@@ -73,9 +75,7 @@ export class Instance {
   async stop(): Promise<void> {
     this.#ticking.end();
     await this.#tick;
-    const self = this.#self;
-    this.#become(null);
-    if (self !== null) await this.#options.etcd.revoke(self.lease).catch(() => undefined);
+    await this.#giveUp();
   }
 
   /** '' without a lease. */
@@ -144,13 +144,21 @@ export class Instance {
         [],
         [{ put: `instance/${id}`, value: String(++this.#ticks), lease }],
       );
+      if (this.#awayMs !== null) {
+        log.info('etcd back', { afterMs: Math.round(clock.bootMs() - this.#awayMs) });
+        // The watch was away, too.
+        this.#sent.length = 0;
+      }
+      this.#awayMs = null;
       this.#sent.push({ atMs: sentMs, revision });
       // The watch may be faster than the answer.
       this.stepped(this.#revision);
-      if (this.#awayMs !== null)
-        log.info('etcd back', { afterMs: Math.round(clock.bootMs() - this.#awayMs) });
-      this.#awayMs = null;
       this.#show();
+      const [oldest = { atMs: sentMs }] = this.#sent;
+      if (sentMs - oldest.atMs > BLIND_MS) {
+        await this.#giveUp();
+        throw new EtcdError('unavailable', 'the watch of etcd tells nothing');
+      }
       if (clock.bootMs() - this.#freshMs > FLEET_STALE_MS / 2) watchIsStale();
     } catch (error) {
       if (!(error instanceof EtcdError)) throw error;
@@ -179,6 +187,12 @@ export class Instance {
     this.#become({ id: `${hostname}-${Buffer.from(randomBytes(6)).toString('hex')}`, lease });
     this.#leasedMs = sentMs + LEASE_S * SECOND_MS;
     return sentMs;
+  }
+
+  async #giveUp(): Promise<void> {
+    const self = this.#self;
+    this.#become(null);
+    if (self !== null) await this.#options.etcd.revoke(self.lease).catch(() => undefined);
   }
 
   #become(self: Leased | null): void {
