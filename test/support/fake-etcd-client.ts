@@ -125,7 +125,7 @@ export class FakeClient implements Etcd {
   }
 
   txn(compares: readonly Compare[], ops: readonly Op[], show?: string): Promise<TxnResult> {
-    const keys = ops.map((op) => ('put' in op ? op.put : 'delete' in op ? op.delete : op.deletePrefix));
+    const keys = ops.map((op) => ('put' in op ? op.put : op.delete));
     return this.#call(`txn ${keys.join(' ')}`, true, () => this.#server.txn(compares, ops, show));
   }
 

@@ -191,10 +191,7 @@ export class FakeEtcd {
   #check(ops: readonly Op[]): void {
     if (ops.length > TXN_OPS_MAX) throw new Error('a transaction that etcd takes');
     const puts = ops.flatMap((op) => ('put' in op ? [op] : []));
-    const deletes = (key: string) =>
-      ops.some((op) =>
-        'delete' in op ? op.delete === key : 'deletePrefix' in op && key.startsWith(op.deletePrefix),
-      );
+    const deletes = (key: string) => ops.some((op) => 'delete' in op && op.delete === key);
     if (new Set(puts.map(({ put }) => put)).size < puts.length || puts.some(({ put }) => deletes(put)))
       throw refused('duplicate key given in txn request');
     const bytes = puts.reduce((sum, { put, value }) => sum + Buffer.byteLength(put + value), 0);
@@ -212,12 +209,8 @@ export class FakeEtcd {
         this.#keys.set(op.put, { ...kv, lease: op.lease });
         return [{ kind: 'put', ...kv }];
       }
-      const gone =
-        'delete' in op ? [this.keyOf(op.delete)].filter((kv) => kv !== null) : this.keys(op.deletePrefix);
-      return gone.map(({ key }) => {
-        this.#keys.delete(key);
-        return { kind: 'delete', key, value: '', modRevision: revision, createRevision: 0 };
-      });
+      if (!this.#keys.delete(op.delete)) return [];
+      return [{ kind: 'delete', key: op.delete, value: '', modRevision: revision, createRevision: 0 }];
     });
     if (changes.length === 0) return;
     this.revision = revision;

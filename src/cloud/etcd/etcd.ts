@@ -33,8 +33,7 @@ export type Compare =
 /** One change of a transaction. A put without a lease takes the key off its lease. No key may occur in two operations. */
 export type Op =
   | { readonly put: string; readonly value: string; readonly lease?: string }
-  | { readonly delete: string }
-  | { readonly deletePrefix: string };
+  | { readonly delete: string };
 
 /** One change that a watch reports. */
 export interface Change {
@@ -125,10 +124,8 @@ export function prefixed(etcd: Etcd, prefix: string): Etcd {
     ...entry,
     key: entry.key.slice(prefix.length),
   });
-  const outerOp = (op: Op): Op => {
-    if ('put' in op) return { ...op, put: outer(op.put) };
-    return 'delete' in op ? { delete: outer(op.delete) } : { deletePrefix: outer(op.deletePrefix) };
-  };
+  const outerOp = (op: Op): Op =>
+    'put' in op ? { ...op, put: outer(op.put) } : { delete: outer(op.delete) };
   return {
     async get(key) {
       const { revision, found } = await etcd.get(outer(key));
@@ -185,8 +182,7 @@ export function operationOf(op: Op): object {
     const put = { key: base64(op.put), value: base64(op.value) };
     return { request_put: op.lease === undefined ? put : { ...put, lease: op.lease } };
   }
-  const range = 'delete' in op ? { key: base64(op.delete) } : below(op.deletePrefix);
-  return { request_delete_range: range };
+  return { request_delete_range: { key: base64(op.delete) } };
 }
 
 /** What etcd said against a request. */
