@@ -190,7 +190,7 @@ export class NewsDesk {
     const behind = new Set<string>();
     let refusal: Error | null = null;
     for (const batch of this.#closed()) refusal = (await this.#tellClosed(batch, behind)) ?? refusal;
-    const used = new Set([...this.#pending.values()].map((one) => this.#batchOf(one)));
+    const used = new Set(this.#inOrder().map(({ batch }) => batch));
     const unused = [...this.#cuts.keys()].filter((batch) => !used.has(batch));
     if (unused.length > 0) await this.#drop([], unused);
     return (await this.#tellOpen(behind)) ?? refusal;
@@ -199,12 +199,11 @@ export class NewsDesk {
   /** The closed batches with news, the oldest first. */
   #closed(): NewsBatch[] {
     const batches = new Map<string, DeviceNews[]>();
-    for (const one of this.#inOrder()) {
-      const batch = this.#batchOf(one);
+    for (const { news, batch } of this.#inOrder()) {
       if (batch === null) continue;
       const members = batches.get(batch);
-      if (members === undefined) batches.set(batch, [one.news]);
-      else members.push(one.news);
+      if (members === undefined) batches.set(batch, [news]);
+      else members.push(news);
     }
     return [...batches].map(([id, news]) => ({ id, news }));
   }
@@ -218,7 +217,7 @@ export class NewsDesk {
   }
 
   async #tellOpen(behind: Set<string>): Promise<Error | null> {
-    const news = this.#inOrder().flatMap((one) => (this.#batchOf(one) === null ? [one.news] : []));
+    const news = this.#inOrder().flatMap(({ news, batch }) => (batch === null ? [news] : []));
     if (news.length === 0) {
       this.#open = null;
       return null;
@@ -259,8 +258,16 @@ export class NewsDesk {
     undropped.cuts.clear();
   }
 
-  #inOrder(): PendingNews[] {
-    return [...this.#pending.values()].sort((a, b) => a.order - b.order);
+  /** All news with their batches; null: the open one. After a day of refusals there are thousands of both. */
+  #inOrder(): { readonly news: DeviceNews; readonly batch: string | null }[] {
+    const cuts = [...this.#cuts].sort(([, a], [, b]) => a - b);
+    let next = 0;
+    return [...this.#pending.values()]
+      .sort((a, b) => a.order - b.order)
+      .map(({ news, order }) => {
+        while ((cuts[next]?.[1] ?? order) < order) next++;
+        return { news, batch: cuts[next]?.[0] ?? null };
+      });
   }
 
   /** The batch of news; null: the open one. */
