@@ -142,11 +142,12 @@ export class Mails {
     if (octets > limit) throw new FieldpostError('too-large', `The mail is larger than ${limit} bytes`);
   }
 
-  /** Counts recipients, until the given function is called. Throws rate-limited. */
+  /** Counts recipients, until the given function is called. Throws rate-limited, and invalid for more than a day takes. */
   #count(device: string, count: number, dailyLimit: number): () => void {
     const day = this.#dayOf(device);
+    const reason = `the cloud takes mails of a device to ${dailyLimit} recipients in a day`;
+    if (count > dailyLimit) throw new FieldpostError('invalid', reason);
     if (day.taken + count > dailyLimit) {
-      const reason = `the cloud takes mails of a device to ${dailyLimit} recipients in a day`;
       // The device retries for as long as it takes.
       if (!day.isLogged) this.#options.log.warn('device limited', { device, reason });
       day.isLogged = true;

@@ -168,6 +168,8 @@ t.test(
     t.match(await post(cloud, 'a', { to: 'to=a@example.com&to=b@example.com' }), taken('a'));
     t.match(await post(cloud, 'a', { to: 'to=a@example.com&to=b@example.com' }), taken('a'));
     t.match(await post(cloud, 'bad', { mail: '' }), { status: 422 });
+    const four = ['a', 'b', 'c', 'd'].map((name) => `to=${name}@example.com`).join('&');
+    t.match(await post(cloud, 'never', { to: four }), { status: 422 }, 'more than a whole day takes');
     const over = { status: 429, retryAfter: '60', type: 'urn:fieldpost:problem:rate-limited' };
     t.match(await post(cloud, 'b', { to: 'to=a@example.com&to=b@example.com' }), over);
     t.match(await post(cloud, 'b'), taken('b'));
