@@ -72,8 +72,8 @@ export interface WatchLedger {
   assertServing(): void;
   /** True if this instance watches the devices of that home. */
   answersFor(home: string): boolean;
-  /** Keeps the record of the device: soon if it is notable, otherwise when it suits. */
-  note(id: string, isNotable: boolean): void;
+  /** Keeps the record of the device. If it is not vital, the next heartbeat brings it again. */
+  note(id: string, isVital: boolean): void;
   /** Resolves when the record of the device is kept, or cannot be kept now: then memory has it. */
   noted(id: string): void | Promise<void>;
   /** Resolves with true when it is kept; false: memory was old, or the store fails. */
@@ -164,8 +164,9 @@ export class Watch implements FleetWatch {
     if (known === undefined) devices.set(id, device);
     if (isMoved && before.said !== 'moved') log.info('device moved', { device: id });
     const isNew = known === undefined || device.home !== ledger.self;
-    const isNotable = isNew || differs(before, device.presence) || reportsOther(status, device.status);
-    if (isNotable || nowMs - device.notedMs >= ledger.noteMs) ledger.note(id, isNotable);
+    const isVital = isNew || differs(before, device.presence);
+    const isDue = nowMs - device.notedMs >= ledger.noteMs;
+    if (isVital || isDue || reportsOther(status, device.status)) ledger.note(id, isVital);
     this.#consider(id, device, nowMs, true);
     // Nothing follows a last word. If it were lost, people would be told of a silence.
     if (report.said !== 'running') return ledger.noted(id);

@@ -111,8 +111,8 @@ export class FileLedger implements WatchLedger, DeskLedger {
     return true;
   }
 
-  note(_id: string, isNotable: boolean): void {
-    this.#changed(isNotable ? 'vital' : 'times');
+  note(_id: string, isVital: boolean): void {
+    this.#changed(isVital ? 'vital' : 'times');
   }
 
   decide(id: string, decision: Decision): Promise<boolean> {
