@@ -76,7 +76,7 @@ function checkUser(check: Check<MailRows, MailConfig>): void {
   if (withUser.length > 0 && !hasLogin)
     check.problem(
       relayUser === null ? 'relayUrls' : 'relayUser',
-      'there is a user but no password: put it into a file and name that in FIELDPOST_RELAY_PASSWORD_FILE, or give the systemd credential relay-password; or set FIELDPOST_RELAY_OAUTH_TOKEN_URL',
+      'there is a user but no password: put it into a file and name that in FIELDPOST_RELAY_PASSWORD_FILE, or give the systemd credential relay-password, which a restart reads; or set FIELDPOST_RELAY_OAUTH_TOKEN_URL',
     );
   const isToken = relayTokenUrl !== null || relayTokenFile !== null;
   const what = isToken ? 'access token' : 'password';
