@@ -187,7 +187,7 @@ export class Devices {
    */
   async remove(id: string): Promise<void> {
     const { watch, documents, keys, log } = this.#options;
-    if (!this.#has(id)) throw this.#isInFile(id) ? noSuchDevice(ONLY_LINE) : noSuchDevice();
+    if (!this.#has(id)) throw noSuchDevice(id, this.#isInFile(id));
     // First the keys: a call of the device would make it known again.
     await keys.remove(id);
     await documents.remove(id);
@@ -199,7 +199,7 @@ export class Devices {
 
   /** One device. Throws not-found. */
   get(id: string): Device {
-    if (!this.#isInFile(id) && !this.#has(id)) throw noSuchDevice();
+    if (!this.#isInFile(id) && !this.#has(id)) throw noSuchDevice(id);
     return this.#device(id, this.#options.watch.sighting(id));
   }
 
@@ -261,9 +261,9 @@ export class Devices {
   }
 }
 
-const ONLY_LINE =
-  'The cloud keeps nothing of this device, which has a line in FIELDPOST_CLOUD_SERVER_KEYS_FILE';
-
-function noSuchDevice(words = 'There is no such device'): FieldpostError {
+function noSuchDevice(id: string, isInFile = false): FieldpostError {
+  const words = isInFile
+    ? `The cloud keeps nothing of ${id}, which has a line in FIELDPOST_CLOUD_SERVER_KEYS_FILE`
+    : `There is no device ${id}`;
   return new FieldpostError('not-found', words);
 }

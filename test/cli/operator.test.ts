@@ -139,7 +139,7 @@ t.test('device: its state, whom the cloud would tell, and its outages', async (t
   t.match(none.out, /^tells +nobody: it has sent no address book\noutages +none in the last 30 days$/m);
   t.match(await operator(cloud.url, ['device', 'pump-8']), {
     code: 65,
-    err: 'fieldpost-cloud: There is no such device\n',
+    err: 'fieldpost-cloud: There is no device pump-8\n',
   });
   for (const words of [[], ['a', 'b']]) t.equal((await operator(cloud.url, ['device', ...words])).code, 64);
 });
@@ -180,7 +180,7 @@ t.test('remove: each that is there, also after one that is not', async (t) => {
   const { code, out, err } = await operator(cloud.url, ['remove', 'pump-4', 'none', 'pump-5']);
   t.same(
     [code, out, err],
-    [65, 'pump-4 is removed\npump-5 is removed\n', 'fieldpost-cloud: There is no such device\n'],
+    [65, 'pump-4 is removed\npump-5 is removed\n', 'fieldpost-cloud: There is no device none\n'],
   );
   const left = JSON.parse((await operator(cloud.url, ['devices', '--json'])).out);
   t.strictSame(

@@ -125,7 +125,7 @@ t.test('a refusal says what is missing: a key, that of the operator, or that of 
     await words('four', 'GET', '/devices/pump-3/destinations'),
     /^401 This device is not known, or its key/,
   );
-  t.equal(await words('boss', 'DELETE', '/devices/pump-9'), '404 There is no such device');
+  t.equal(await words('boss', 'DELETE', '/devices/pump-9'), '404 There is no device pump-9');
   t.match(
     await words('boss', 'DELETE', '/devices/pump-3'),
     /^404 .*line in FIELDPOST_CLOUD_SERVER_KEYS_FILE/,
