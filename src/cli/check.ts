@@ -4,7 +4,7 @@
  */
 import type { Row } from '../base/config/row.js';
 import { formatProblem } from '../base/config/settings.js';
-import type { ConfigProblem, EnvLine } from '../base/config/types.js';
+import type { ConfigProblem, EnvLine, StatOf } from '../base/config/types.js';
 import { EXIT } from '../base/errors.js';
 import { counted, visible } from '../base/text.js';
 import type { TrialFault, TrialStep } from '../base/views.js';
@@ -12,6 +12,7 @@ import { type Address, parseAddress } from '../mail/message/address.js';
 import { type MailConfig, showRelay } from '../mail/settings.js';
 import { allWarnings } from '../mail/settings-rules.js';
 import { type Command, CommandError, type CommandInput, type ProgramContext } from './command.js';
+import { stateDirectoryOf } from './environment.js';
 import { json, painter } from './words.js';
 
 /** The command of a program, for the settings of its service. */
@@ -36,7 +37,7 @@ export function checkOf(program: string, service: 'daemon' | 'cloud'): Command<P
       const { stdout, stderr, env, hostname } = context;
       const to = recipientOf(input, program);
       const inJson = input.options.json === true;
-      const parsed = context.settings.parse(env, context.read, context);
+      const parsed = context.settings.parse(env, context.read, { hostname, statOf: statOfService(context) });
       if ('problems' in parsed) return refused(parsed.problems, service, inJson, context);
       const config = context.settings.describe(parsed.config, hostname);
       const all = context.settings.rows.map(([, row]) => settingOf(row, config[row.key] ?? '', context));
@@ -61,6 +62,12 @@ export function checkOf(program: string, service: 'daemon' | 'cloud'): Command<P
       return tried?.exitCode ?? EXIT.ok;
     },
   };
+}
+
+/** The settings of the service are used by its user, who owns its state directory. */
+function statOfService({ env, service, statOf = () => null }: ProgramContext): StatOf {
+  const own = stateDirectoryOf(service);
+  return env.STATE_DIRECTORY === own ? (path) => statOf(path === '/proc/self' ? own : path) : statOf;
 }
 
 function helpFor(program: string, service: 'daemon' | 'cloud'): string {

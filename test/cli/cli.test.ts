@@ -363,6 +363,23 @@ t.test('check uses the settings of the service if the environment has none', asy
   );
 });
 
+t.test(
+  'check takes the user of the service for the owner of its state directory, whoever asks',
+  async (t) => {
+    const ownedBy = (uid: number) => (path: string) => ({
+      uid: path === '/proc/self' ? 0 : uid,
+      mode: 0o700,
+    });
+    const files = { [SERVICE_FILE]: 'FIELDPOST_LOG=error\n' };
+    t.notMatch((await fieldpost(['check'], { files, statOf: ownedBy(996) })).err, /belongs to user/);
+    t.match(
+      (await fieldpost(['check'], { env: { FIELDPOST_STATE_DIR: '/s' }, statOf: ownedBy(996) })).err,
+      /belongs to user 996/,
+      'settings of the shell are those of its user',
+    );
+  },
+);
+
 t.test('check does not take the proxy of a shell for that of the service', async (t) => {
   const shell = { HTTPS_PROXY: 'http://user:secret@shell.example:1' };
   const cloud = 'FIELDPOST_CLOUD=https://c.example\nFIELDPOST_DEVICE_ID=a\nFIELDPOST_CLOUD_KEY=k\n';

@@ -82,7 +82,11 @@ export class FileState implements StateStore {
     this.#assertOwn(dirname(directory));
     await stored(async () => {
       await disk.makeDirectory(join(directory, 'outbox'));
-      this.#lock = await takeLock(join(directory, 'outbox', 'lock'));
+      this.#lock = await takeLock(join(directory, 'outbox', 'lock')).catch((error) => {
+        if (!(error instanceof FieldpostError && error.code === 'already-running')) throw error;
+        const hint = 'stop it first: sudo systemctl stop fieldpost-cloud';
+        throw new FieldpostError('already-running', `a cloud uses ${directory}`, { hint, cause: error });
+      });
       const begun = await this.#read([IMPORT_FILE], digestIn);
       if (begun === digest) return;
       await this.#assertEmpty(begun !== null);
