@@ -182,6 +182,9 @@ test('the package fieldpost-cloud holds the reference cloud and nothing of a dev
   ]);
   t.same(files(`${root}/usr/share/doc/fieldpost-cloud/examples`), [
     './Caddyfile',
+    './fieldpost-cloud-dashboard.json',
+    './fieldpost-cloud.rules.test.yml',
+    './fieldpost-cloud.rules.yml',
     './haproxy.cfg',
     './nginx.conf',
   ]);
