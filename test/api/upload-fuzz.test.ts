@@ -116,7 +116,8 @@ function expected(parts: readonly ReadPart[]) {
     filename !== null || (type !== '' && !/^text\//i.test(type) && !TEXTS.includes(name));
   const text = (name: string) => {
     const found = parts.filter((part) => !isFile(part) && part.name === name);
-    return (found[0]?.content.toString() ?? '').replace(/\r\n|\r|\n/g, '\r\n');
+    // However many CRs are before an LF, it is one line end.
+    return (found[0]?.content.toString() ?? '').replace(/\r+\n|\r|\n/g, '\r\n');
   };
   const files = parts
     .filter((part) => isFile(part))
