@@ -103,7 +103,10 @@ t.test('what export and import refuse, with their exit statuses', needsProgram, 
   t.match(await run('fieldpost-cloud import'), /^64 /);
   t.match(await run('fieldpost-cloud import /var/none'), /^66 .*ENOENT/);
   t.match(await run('fieldpost-cloud import /var/backups'), /^66 .*EISDIR/);
-  t.match(await run(`fieldpost-cloud import ${BACKUP}`), /^75 fieldpost-cloud: another daemon uses /);
+  t.match(
+    await run(`fieldpost-cloud import ${BACKUP}`),
+    /^75 fieldpost-cloud: a cloud uses .*\nstop it first: sudo systemctl stop /,
+  );
   await cloud.stop();
   t.match(
     await run(`fieldpost-cloud import ${BACKUP}`),
