@@ -5,7 +5,7 @@
  * With several instances each device has a home: the instance that heard it last. The home watches it. The leader watches
  * the devices whose home is gone. The others only show what the ledger has.
  */
-import { MINUTE_MS } from '../base/limits.js';
+import { MINUTE_MS, SECOND_MS } from '../base/limits.js';
 import { Alarm } from '../base/retry/alarm.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
@@ -94,9 +94,12 @@ interface WatchOptions {
   readonly newId: () => string;
 }
 
-/** Checks for silence within each delay; after a tick AWAY_TICKS late, the process or the machine was not running. */
+/** Checks for silence within each delay. */
 const TICKS = 10;
+/** After a tick that is late by so many, and by AWAY_MS, the process or the machine was not running. */
 const AWAY_TICKS = 3;
+/** A busy machine is late by less. */
+const AWAY_MS = 5 * SECOND_MS;
 /** The times at which devices were last heard are kept at most this often. */
 export const PRESENCE_WRITE_MS = 5 * MINUTE_MS;
 /** The most news kept of one device while the outbox refuses them. */
@@ -194,7 +197,7 @@ export class Watch implements FleetWatch {
   #tick(): void {
     const { clock, ledger, devices } = this.#options;
     const nowMs = clock.bootMs();
-    const wasAway = nowMs - this.#tickedMs > AWAY_TICKS * this.#tickMs;
+    const wasAway = nowMs - this.#tickedMs > Math.max(AWAY_TICKS * this.#tickMs, AWAY_MS);
     this.#tickedMs = nowMs;
     if (wasAway || !ledger.isServing) this.#owedMs = CLOUD_GRACE_MS;
     if (!ledger.mayDecide) {

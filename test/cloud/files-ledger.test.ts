@@ -26,13 +26,15 @@ class Bench {
   /** Thrown by the outbox while set. */
   refusal: Error | null = null;
   fleet: FleetStore | null = null;
+  delays = DELAYS;
   readonly #seen = new Set<string>();
   readonly #drawn = drawn(1);
   readonly #kept = keptLog();
   readonly lines = this.#kept.lines;
 
-  static async start(): Promise<Bench> {
+  static async start(delays = DELAYS): Promise<Bench> {
     const bench = new Bench();
+    bench.delays = delays;
     await bench.start();
     return bench;
   }
@@ -40,7 +42,7 @@ class Bench {
   async start(): Promise<void> {
     const { clock, disk } = this;
     this.fleet = await openFileFleet({
-      ...{ disk, clock, log: this.#kept.log, delays: DELAYS, people: new People() },
+      ...{ disk, clock, log: this.#kept.log, delays: this.delays, people: new People() },
       directory: '/var/lib/cloud',
       randomBytes: this.#drawn.randomBytes,
       accept: async () => ({ replayed: false }),
@@ -299,4 +301,13 @@ t.test('dates and durations of a wrong clock are left out', async (t) => {
     last?.kind === 'back' && (last.lastedMs ?? 0) >= HOUR_MS + DELAY_MS * 16,
     'two confirmed clocks measure across a boot',
   );
+});
+
+t.test('a short delay makes no absence of the stall of a busy machine', async (t) => {
+  const bench = await Bench.start({ ...DELAYS, delayMs: SECOND_MS });
+  await bench.beat();
+  bench.clock.suspend(4 * SECOND_MS);
+  await bench.clock.advance(2 * SECOND_MS);
+  t.same(bench.kinds, ['silent']);
+  await bench.fleet?.stop();
 });
