@@ -323,3 +323,19 @@ t.test('instances that start find nobody offline who had nobody to call', async 
   t.ok((world.told[0]?.atMs ?? 0) >= backMs + CLOUD_GRACE_MS, 'after the grace');
   await world.end();
 });
+
+t.test('an instance that was away takes no silence back with a heartbeat of before', async (t) => {
+  const world = await worldOf('b', 'a');
+  void say(world, 'a', 1);
+  await world.clock.advance(30 * SECOND_MS);
+  // Only memory has this one.
+  void say(world, 'a', 30_001);
+  await world.clock.advance(SECOND_MS);
+  world.cut('a');
+  await world.clock.advance(DELAYS.delayMs + 40 * SECOND_MS);
+  t.strictSame(world.toldOf(ID), ['silent']);
+  world.heal('a');
+  await world.clock.advance(3 * MINUTE_MS);
+  t.strictSame(world.toldOf(ID), ['silent']);
+  await world.end();
+});

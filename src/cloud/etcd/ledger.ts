@@ -21,7 +21,7 @@ import {
 } from '../watch.js';
 import { type Compare, EtcdError, type Op, TXN_OPS_MAX } from './etcd.js';
 import { assertServing, type Instance } from './instance.js';
-import { type At, atText, chunksOf, objectIn, parseAt } from './layout.js';
+import { type At, atText, chunksOf, FLEET_STALE_MS, objectIn, parseAt } from './layout.js';
 import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 
 /** Records of this time are written together. */
@@ -310,13 +310,24 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     if (before !== undefined && at.home === self) this.#wrote(before, at, revision);
     else {
       const found = watchedFrom(at, revision, clock.bootMs());
-      if (before !== undefined && isOvertaken(before.presence, clock.bootMs(), at.sent)) {
+      if (before !== undefined && this.#hasLater(before, at)) {
         // The other home did not know the later heartbeat, which this instance has taken.
         const { home, told, away } = found;
         devices.set(id, { ...before, revision, home, told, away });
         this.note(id);
       } else devices.set(id, found);
     }
+  }
+
+  /**
+   * True if this instance has just taken a later heartbeat. One that it took long ago says nothing against a record of the
+   * leader, who may have decided since that the device is silent.
+   */
+  #hasLater({ presence, heard }: Watched, { sent }: At): boolean {
+    const { clock } = this.#options;
+    const nowMs = clock.bootMs();
+    const isRecent = heard.boot === clock.boot && nowMs - heard.bootMs < FLEET_STALE_MS;
+    return isRecent && isOvertaken(presence, nowMs, sent);
   }
 
   /** An own write, of which the answer may be lost. */
