@@ -6,9 +6,9 @@ import { Buffer, isUtf8 } from 'node:buffer';
 /** An object whose members are not known yet. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** The value of a JSON text; undefined for other octets. */
-export function jsonIn(octets: Buffer): unknown {
-  if (!isUtf8(octets)) return undefined;
+/** The value of a JSON text; undefined for other octets or another text. */
+export function jsonIn(octets: Buffer | string): unknown {
+  if (typeof octets !== 'string' && !isUtf8(octets)) return undefined;
   try {
     return JSON.parse(octets.toString());
   } catch {
@@ -16,8 +16,8 @@ export function jsonIn(octets: Buffer): unknown {
   }
 }
 
-/** The JSON object in the octets; null if they are none. */
-export function objectIn(octets: Buffer): JsonObject | null {
+/** The JSON object in the octets, or in the text; null if they are none. */
+export function objectIn(octets: Buffer | string): JsonObject | null {
   const value = jsonIn(octets);
   return isJsonObject(value) ? value : null;
 }

@@ -5,11 +5,11 @@
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../base/errors.js';
 import { type Conditions, checkPrecondition } from '../../base/http/etag.js';
+import { objectIn } from '../../base/json.js';
 import { CLOUD_DOCUMENT_BYTES_MAX } from '../../base/limits.js';
 import { isDocument, nameOf, type People, parseDocument, peopleOf } from '../document.js';
 import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
 import type { KeyValue } from './etcd.js';
-import { objectIn } from './layout.js';
 import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 
 interface Held extends AboutDocument {

@@ -2,10 +2,10 @@
  * The keys of devices that the operator makes by a call, in etcd: digests of keys, never a key.
  */
 import { FieldpostError } from '../../base/errors.js';
+import { objectIn } from '../../base/json.js';
 import type { DeviceKeys } from '../fleet-store.js';
 import { drawKey, HeldKeys, type KeyPair, readKeys, withMade, writtenKeys } from '../keys.js';
 import { EtcdError } from './etcd.js';
-import { objectIn } from './layout.js';
 import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 
 const TRIES = 3;

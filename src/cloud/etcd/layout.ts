@@ -17,7 +17,7 @@
  *   f: since when it is so; s: said; e: interval in ms; b, u: its boot and uptime; d: damping; st: its status
  */
 import { FieldpostError } from '../../base/errors.js';
-import { isJsonObject, type JsonObject } from '../../base/json.js';
+import { isJsonObject, objectIn } from '../../base/json.js';
 import { SECOND_MS } from '../../base/limits.js';
 import { SAID, type Said, statusOf } from '../presence.js';
 import type { Watched } from '../watch.js';
@@ -50,16 +50,6 @@ export const FLEET_STALE_MS = 10 * SECOND_MS;
 /** The items in chunks of at most `size`. */
 export function* chunksOf<Item>(items: readonly Item[], size: number): Generator<readonly Item[]> {
   for (let from = 0; from < items.length; from += size) yield items.slice(from, from + size);
-}
-
-/** The JSON object in a value; null if it is none. */
-export function objectIn(value: string): JsonObject | null {
-  try {
-    const read: unknown = JSON.parse(value);
-    return isJsonObject(read) ? read : null;
-  } catch {
-    return null;
-  }
 }
 
 /** What etcd has of a device. Wall times are null if the clock was wrong. */

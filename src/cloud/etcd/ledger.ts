@@ -3,6 +3,7 @@
  * in one transaction with its news. Each write holds only while this instance lives and nobody else has written the record:
  * then the device has another home, which the watch of etcd tells.
  */
+import { objectIn } from '../../base/json.js';
 import { SECOND_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import { inLanes } from '../../base/turns.js';
@@ -21,7 +22,7 @@ import {
 } from '../watch.js';
 import { type Compare, EtcdError, type Op, TXN_OPS_MAX } from './etcd.js';
 import { assertServing, type Instance } from './instance.js';
-import { type At, atText, chunksOf, FLEET_STALE_MS, objectIn, parseAt } from './layout.js';
+import { type At, atText, chunksOf, FLEET_STALE_MS, parseAt } from './layout.js';
 import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 
 /** Records of this time are written together. */

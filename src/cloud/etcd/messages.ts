@@ -4,14 +4,14 @@
  */
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../base/errors.js';
-import { shapeOf } from '../../base/json.js';
+import { objectIn, shapeOf } from '../../base/json.js';
 import { DAY_MS, SECOND_MS } from '../../base/limits.js';
 import type { ShortDraft } from '../../mail/message/message.js';
 import type { KeyedContent } from '../../mail/store/store.js';
 import type { TakenKeys } from '../fleet-store.js';
 import { CLOUD_KEYS_AGE_MS, deviceFull, isShortDraft, OUTBOX_DEVICE_SHARE } from '../outbox.js';
 import { EtcdError, TXN_OPS_MAX } from './etcd.js';
-import { chunksOf, objectIn } from './layout.js';
+import { chunksOf } from './layout.js';
 import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 
 /** Messages of devices that no instance has accepted for delivery yet. */

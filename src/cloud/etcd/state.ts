@@ -3,6 +3,7 @@
  * holds only then.
  */
 import { FieldpostError } from '../../base/errors.js';
+import { objectIn } from '../../base/json.js';
 import { CLOUD_DOCUMENT_BYTES_MAX, KIB } from '../../base/limits.js';
 import { FLEET_DEVICES_MAX } from '../devices.js';
 import { isDocument } from '../document.js';
@@ -10,7 +11,7 @@ import { readKeys, writtenKeys } from '../keys.js';
 import { asTold, type PresenceRecord, type StateRecord, type StateStore } from '../state-record.js';
 import type { Happening } from '../texts/texts.js';
 import { type Etcd, type KeyValue, type Op, TXN_OPS_MAX } from './etcd.js';
-import { assertLayout, atText, IMPORTING, LAYOUT, objectIn, parseAt } from './layout.js';
+import { assertLayout, atText, IMPORTING, LAYOUT, parseAt } from './layout.js';
 import { newsIn } from './ledger.js';
 import { orUnavailable } from './mirror.js';
 
