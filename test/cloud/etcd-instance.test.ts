@@ -81,6 +81,32 @@ t.test(
   },
 );
 
+t.test('an instance that stops when etcd is just back writes what it has heard meanwhile', async (t) => {
+  const world = await worldOf('a', 'b');
+  hear(world, 'a');
+  await world.clock.advance(2 * SECOND_MS);
+  const without = { quorum: () => (world.server.quorum = false), etcd: () => world.cut('a') };
+  const back = { quorum: () => (world.server.quorum = true), etcd: () => world.heal('a') };
+  for (const [what, heardMs, said] of [
+    ['quorum', 2 * LEASE_MS, 'stopping'],
+    ['etcd', LEASE_MS - SECOND_MS, 'moved'],
+  ] as const) {
+    without[what]();
+    await world.clock.advance(heardMs);
+    const heard = world.fleetOf('a').watch.heard('pump-1', { said, everyMs: 0, sent: null });
+    await world.clock.advance(2 * LEASE_MS);
+    await heard;
+    back[what]();
+    const stopping = world.stop('a');
+    await world.clock.advance(5 * SECOND_MS);
+    await stopping;
+    t.match(world.recordOf('pump-1'), { s: said }, `without ${what}`);
+    await world.start('a');
+    await world.clock.advance(2 * SECOND_MS);
+  }
+  await world.end();
+});
+
 t.test('an instance that is cut off refuses when its lease is over, and decides nothing', async (t) => {
   const world = await worldOf('a', 'b');
   hear(world, 'a', 'mine');

@@ -11,7 +11,7 @@ import { FleetLoad, fleetId, type LoadDevice } from '../support/fleet-load.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 import { ETCD } from './etcd.js';
 import { callAs, clock, type Fleet, type Instance, KEY, nowMs, startFleet } from './fleet.js';
-import { faultsOfTelling, notificationsIn, type Trouble } from './fleet-judge.js';
+import { faultsOfTelling, notificationsIn, recordOf, type Trouble } from './fleet-judge.js';
 import { skipWithout } from './peers.js';
 
 const skip = skipWithout(ETCD, '/usr/bin/etcdctl', '/usr/sbin/nft');
@@ -92,6 +92,7 @@ t.test('a fleet under faults', { skip }, async (t) => {
     ...{ delayMs: DELAY_MS, stopDelayMs: STOP_DELAY_MS },
   });
   t.strictSame(faults.slice(0, 20), [], `${faults.length} faults`);
+  const triesOf = (id: string) => load.devices.find((device) => device.id === id)?.tries ?? [];
   const spoken = load.devices.filter(({ silentMs }) => silentMs === null);
   const gapMs = spoken.reduce((max, { gapMs }) => Math.max(max, gapMs), 0);
   const counts = [...load.counts].map(([what, count]) => `${what}: ${count}`).join(', ');
@@ -101,8 +102,12 @@ t.test('a fleet under faults', { skip }, async (t) => {
   );
   const kept = spoken.filter(({ gapMs }) => gapMs >= DELAY_MS).length;
   t.comment(`figures: ${kept} devices had no answer for ${DELAY_MS} ms or more`);
-  const apart = new Set(told().flatMap(({ device }) => (script.concerns(device) ? [] : [device])));
-  t.comment(`figures: people were told of ${apart.size} other devices, because they could not be heard`);
+  const apart = told().filter(({ device, kind }) => kind !== 'back' && !script.concerns(device));
+  t.comment(`figures: people were told of ${apart.length} other devices, because they could not be heard`);
+  for (const one of apart)
+    t.comment(`${one.device} at ${Math.round(one.acceptedMs)}\n${recordOf(triesOf(one.device), one)}`);
+  for (const { what, instance, fromMs, toMs } of apart.length > 0 ? troubles : [])
+    t.comment(`${Math.round(fromMs)} to ${Math.round(toMs)}: ${what} ${instance ?? ''}`);
   t.comment(
     `figures: ${sink.messages.length} notifications, ${sink.repeated} repeated requests, ${duplicates} duplicates`,
   );

@@ -196,7 +196,7 @@ function describe({ instance, device, kind, destination, atMs }: Notification): 
 }
 
 /** What the device sent before this moment, and a little after. */
-function recordOf(tries: readonly Try[], { atMs }: { readonly atMs: number }): string {
+export function recordOf(tries: readonly Try[], { atMs }: { readonly atMs: number }): string {
   return tries
     .filter(({ sentMs }) => sentMs <= atMs + FLEET_STALE_MS)
     .slice(-12)

@@ -60,6 +60,8 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
     },
     async stop() {
       watch.stop();
+      // etcd may be back just now, after a time in which the lease has run out.
+      await instance.renew();
       await ledger.stop();
       await desk.stop();
       await instance.stop();

@@ -14,6 +14,8 @@ import { type FleetParts, type Shelf, unavailable } from './mirror.js';
 const LEASE_S = 10;
 /** An instance that writes, and whose watch brings nothing for this long, gives up its lease: it can decide nothing. */
 const BLIND_MS = 3 * FLEET_STALE_MS;
+/** How long a stop waits until memory knows the key of another lease. */
+const RENEW_MS = 3 * SECOND_MS;
 
 interface InstanceOptions extends FleetParts {
   /** The instance's id begins with the host's name. */
@@ -69,6 +71,16 @@ export class Instance {
   async start(): Promise<void> {
     this.#startTick();
     await this.#tick;
+  }
+
+  /** Renews a lease that is over, or takes another one: the last records can be written with it. Resolves also without one. */
+  async renew(): Promise<void> {
+    await this.#tick;
+    if (this.#isLeased) return;
+    this.#startTick();
+    await this.#tick;
+    const revision = this.#sent.at(-1)?.revision ?? 0;
+    await this.#options.reached(revision, RENEW_MS).catch(() => undefined);
   }
 
   /** Gives up the lease. */
