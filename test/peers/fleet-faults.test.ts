@@ -11,7 +11,7 @@ import { FleetLoad, fleetId, type LoadDevice } from '../support/fleet-load.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 import { ETCD } from './etcd.js';
 import { callAs, clock, type Fleet, type Instance, KEY, nowMs, startFleet } from './fleet.js';
-import { faultsOfTelling, notificationsIn, recordOf, type Trouble } from './fleet-judge.js';
+import { faultsOfTelling, NO_QUORUM, notificationsIn, recordOf, type Trouble } from './fleet-judge.js';
 import { skipWithout } from './peers.js';
 
 const skip = skipWithout(ETCD, '/usr/bin/etcdctl', '/usr/sbin/nft');
@@ -293,7 +293,7 @@ async function makeTrouble(t: Test, fleet: Fleet, load: FleetLoad, random: () =>
   /** Two members of three are killed: nothing can be decided, and every heartbeat is answered all the same. */
   const quorum = async () => {
     const trouble: Trouble = {
-      what: 'no quorum',
+      what: NO_QUORUM,
       instance: null,
       fromMs: nowMs(),
       toMs: Number.POSITIVE_INFINITY,

@@ -60,6 +60,11 @@ for (const [name, given] of Object.entries({
     messages: [offline(130)],
     troubles: [trouble('kill', 'a', 101.5, 120)],
   },
+  'a goodbye that was lost with the memory of an instance, after a time without a quorum': {
+    tries: [...beats(0, 100), goodbye(101)],
+    messages: [offline(130)],
+    troubles: [trouble('no quorum', null, 95, 120), trouble('kill', 'a', 122, 140)],
+  },
   'a device that could not be heard': {
     tries: [...beats(0, 20), ...unheard(30, 40, 45), ...beats(50, 100)],
     messages: [offline(50.5), back(51)],
@@ -110,6 +115,16 @@ for (const [name, given] of Object.entries({
     tries: [...beats(0, 100), goodbye(101)],
     messages: [offline(130)],
     troubles: [trouble('stop', 'a', 101.5, 120)],
+  },
+  'a goodbye that was lost in a stop after a time without a quorum': {
+    tries: [...beats(0, 100), goodbye(101)],
+    messages: [offline(130)],
+    troubles: [trouble('no quorum', null, 95, 120), trouble('stop', 'a', 120, 140)],
+  },
+  'a goodbye that was lost in a kill long after a time without a quorum': {
+    tries: [...beats(0, 100), goodbye(101)],
+    messages: [offline(150)],
+    troubles: [trouble('no quorum', null, 95, 120), trouble('kill', 'a', 131, 140)],
   },
   'told of a stop in place of silence': { tries: beats(0, 100), messages: [down(195)] },
   'told of a return that was none': { tries: beats(0, 100), messages: [offline(130), back(140)] },

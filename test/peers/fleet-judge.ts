@@ -50,6 +50,8 @@ const WORDS: readonly (readonly [RegExp, Kind])[] = [
 ];
 /** In these an instance may lose what it has answered with 200. At a stop it writes what it has. */
 const LOSSES = ['kill', 'pause', 'cut'];
+/** Members of etcd are down. */
+export const NO_QUORUM = 'no quorum';
 /** In these a request waits for the end of the fault. */
 const BUFFERED = ['pause', 'cut'];
 
@@ -186,9 +188,18 @@ function outagesOf(tries: readonly Try[], { delayMs, stopDelayMs, ...evidence }:
   return outages;
 }
 
-function isHeard({ url, okMs }: Try, evidence: Pick<Evidence, 'instances' | 'troubles'>) {
+function isHeard({ url, okMs }: Try, { instances, troubles }: Pick<Evidence, 'instances' | 'troubles'>) {
   if (okMs === null) return false;
-  return !troublesOf(url, okMs, evidence).some(({ what }) => LOSSES.includes(what));
+  // Without a quorum only the memory of the instance has it.
+  const [without] = troubles.filter(
+    ({ what, fromMs, toMs }) => what === NO_QUORUM && fromMs - FLEET_STALE_MS <= okMs && okMs <= toMs,
+  );
+  const keptMs = (without?.toMs ?? okMs) + FLEET_STALE_MS;
+  const name = instances.find((instance) => instance.url === url)?.name;
+  return !troubles.some(
+    ({ what, instance, fromMs, toMs }) =>
+      LOSSES.includes(what) && instance === name && fromMs <= keptMs && okMs <= toMs,
+  );
 }
 
 function describe({ instance, device, kind, destination, atMs }: Notification): string {
