@@ -1,5 +1,5 @@
 /**
- * Collections: a Map of bounded size, which forgets the oldest entries, and octets that come in chunks. Pure.
+ * Collections: a Map of bounded size, which forgets the oldest entries; items in groups; octets that come in chunks. Pure.
  */
 import { Buffer } from 'node:buffer';
 
@@ -32,6 +32,18 @@ export function forgetOldest<K>(keys: Iterable<K>, isTooMuch: () => boolean, for
     if (!isTooMuch()) return;
     forget(key);
   }
+}
+
+/** The items by their keys, each group in their order. */
+export function grouped<K, T>(items: Iterable<T>, keyOf: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [item]);
+    else group.push(item);
+  }
+  return groups;
 }
 
 /** The size of a block. A chunk of this size is a block of its own. */

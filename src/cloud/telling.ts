@@ -3,8 +3,9 @@
  * because its key says what it tells to whom.
  */
 
-import { Recent } from '../base/collections.js';
+import { grouped, Recent } from '../base/collections.js';
 import type { Log } from '../base/system/log.js';
+import { inLanes } from '../base/turns.js';
 import { type Entry, targetOf } from '../mail/book/destination.js';
 import type { Address } from '../mail/message/address.js';
 import { type Draft, NO_ATTACHMENTS } from '../mail/message/message.js';
@@ -40,20 +41,24 @@ interface Audience {
   readonly unreachable: number;
 }
 
-/** One news for one person, and the key of its message. */
+/** One news for one person. */
 interface Addressed {
   readonly news: DeviceNews;
   readonly about: About;
   readonly entry: Entry;
-  readonly key: string;
-  readonly isTold: boolean;
+  /** The same for all entries of a person. A placeholder such as OWNER may be another one for each device. */
+  readonly person: string;
 }
 
-/** How far the telling of a batch is: ids of news, and why the news of devices are not told. */
+/** How far the telling of a batch is. */
 interface Progress {
+  /** The news of which everybody was told who does not wait for the end of the batch. */
   readonly early: Set<string>;
-  readonly refused: Map<string, Error>;
   readonly told: Set<string>;
+  /** By device: why its news are not told. */
+  readonly refused: Map<string, Error>;
+  /** The outbox refuses every notification, for this reason. */
+  full: Error | null;
   /** For the log of outages. */
   readonly record: ToldNews[];
 }
@@ -62,26 +67,27 @@ interface Progress {
 interface Job {
   readonly key: string;
   readonly entry: Entry;
-  /** The news that it tells. */
+  /** The news that it tells: several in a digest. */
   readonly news: readonly DeviceNews[];
-  readonly makeText: () => Text;
+  readonly draft: () => Draft;
 }
 
-/** A message that was accepted. */
-interface AcceptedJob extends Pick<Job, 'entry'> {
-  readonly id: string;
+/** What a person was told by an accepted message. */
+interface Told {
+  readonly news: DeviceNews;
+  readonly person: ToldPerson;
   readonly isDigest: boolean;
 }
 
 /** Messages accepted, and documents read, at the same time. */
-const CHUNK = 64;
+const LANES = 64;
 /** Batches whose progress is remembered. Without it messages would be accepted again, which changes nothing. */
 const BATCHES_MAX = 16;
 
 /** Tells people the news of batches. */
 export class Teller {
   readonly #options: TellerOptions;
-  /** By batch: the news of which everybody was told who does not wait for its end. */
+  /** By batch. See Progress. */
   readonly #early = new Recent<string, Set<string>>(BATCHES_MAX);
 
   constructor(options: TellerOptions) {
@@ -100,207 +106,153 @@ export class Teller {
   async tell(batch: NewsBatch, isClosed: boolean): Promise<Telling> {
     const early = this.#early.get(batch.id) ?? new Set();
     this.#early.set(batch.id, early);
-    const refused = new Map<string, Error>();
     const told = new Set<string>();
-    const record: ToldNews[] = [];
+    const progress: Progress = { early, told, refused: new Map(), full: null, record: [] };
     try {
-      if (isClosed) await this.#tellRest(batch, { early, refused, told, record });
-      else await this.#tellEarly(batch, { early, refused, told, record });
+      if (isClosed) await this.#tellNews(batch.news, batch.id, progress);
+      else await this.#tellEarly(batch, progress);
     } catch (error) {
       // The store can say nothing of its keys.
       return { told, refusal: error as Error };
     } finally {
-      await this.#options.outages.record(record);
+      await this.#options.outages.record(progress.record);
     }
-    const [refusal = null] = refused.values();
+    const [refusal = null] = progress.refused.values();
     if (isClosed && refusal === null) this.#early.delete(batch.id);
     return { told, refusal };
   }
 
-  async #tellEarly(batch: NewsBatch, { early, refused, told, record }: Progress): Promise<void> {
-    const fresh = batch.news.filter(({ id }) => !early.has(id));
-    for (const chunk of chunksOf(fresh, ({ device }) => device)) {
-      const results = chunk.map(async (news) => {
-        // The news of one device are told in order.
-        if (refused.has(news.device)) return;
-        try {
-          const isEverybody = await this.#tellEarlyOf(news, record);
-          early.add(news.id);
-          if (isEverybody) told.add(news.id);
-        } catch (error) {
-          refused.set(news.device, error as Error);
-        }
-      });
-      await Promise.all(results);
-      // The outbox is full: try the others later. While it is full of SMS, it still takes mails.
-      if (chunk.every(({ device }) => refused.has(device)) && !this.#options.store.mayTakeMore()) return;
-    }
-  }
-
-  /** True if nobody waits for the end of the batch. */
-  async #tellEarlyOf(news: DeviceNews, record: ToldNews[]): Promise<boolean> {
-    const { people } = this.#options;
-    const audience = await this.#audienceOf(news.device);
-    const mayWait = (entry: Entry) => {
-      const person = personOf(entry);
-      return person !== null && people.devicesOf(person) > DIGEST_DEVICES;
-    };
-    const entries = audience.entries.filter((entry) => !mayWait(entry));
-    const jobs = entries.map((entry) => this.#jobOf({ news, about: audience.about, entry }));
-    const outcomes = await Promise.allSettled(jobs.map((job) => this.#accept(job)));
-    const ids = outcomes.map((outcome) => {
-      if (outcome.status === 'rejected') throw outcome.reason;
-      return outcome.value;
+  /** The news of one device are told in order. */
+  async #tellEarly({ news }: NewsBatch, progress: Progress): Promise<void> {
+    const fresh = news.filter(({ id }) => !progress.early.has(id));
+    await inLanes(LANES, grouped(fresh, ({ device }) => device).values(), async (ofDevice) => {
+      for (const one of ofDevice)
+        if (progress.full === null && !progress.refused.has(one.device))
+          await this.#tellNews([one], null, progress);
     });
-    const isEverybody = entries.length === audience.entries.length;
-    if (isEverybody || ids.length > 0)
-      record.push({ news, told: entries.map((entry, index) => toldPerson(entry, ids[index] as string)) });
-    if (isEverybody || ids.length > 0 || audience.unreachable > 0) this.#log(news, ids, audience.unreachable);
-    return isEverybody;
   }
 
-  async #tellRest(batch: NewsBatch, { early, refused, told, record }: Progress): Promise<void> {
-    const people = new Map<string, Addressed[]>();
-    const unreachable = new Map<string, number>();
-    for (const chunk of chunksOf(batch.news, ({ device }) => device)) {
-      const audiences = await Promise.allSettled(chunk.map(({ device }) => this.#audienceOf(device)));
-      for (const [index, news] of chunk.entries()) {
-        const audience = audiences[index] as (typeof audiences)[number];
-        if (audience.status === 'rejected') refused.set(news.device, audience.reason);
-        else {
-          unreachable.set(news.id, audience.value.unreachable);
-          this.#address(news, audience.value, people);
-        }
-      }
-    }
+  /** Tells all news of this closed batch; null: tells those people who do not wait for its end. */
+  async #tellNews(
+    news: readonly DeviceNews[],
+    closedBatch: string | null,
+    progress: Progress,
+  ): Promise<void> {
+    const { people, log } = this.#options;
+    const { early, refused, told, record } = progress;
+    const audiences = await this.#audiencesOf(news, refused);
     // A digest without the devices that could not be read would count as told of them, too.
-    if (refused.size > 0 && batch.news.length > DIGEST_DEVICES) return;
-    const jobs = [...people.values()].flatMap((addressed) => this.#jobsFor(batch, addressed));
-    const messages = await this.#acceptAll(jobs, refused);
-    for (const news of batch.news) {
-      if (refused.has(news.device)) continue;
-      told.add(news.id);
-      const ofNews = messages.get(news.id) ?? [];
-      record.push({ news, told: ofNews.map(({ entry, id }) => toldPerson(entry, id)) });
-      // A digest was logged by itself.
-      const idsOf = ofNews.flatMap(({ id, isDigest }) => (isDigest ? [] : id));
+    if (refused.size > 0 && news.length > DIGEST_DEVICES) return;
+    const addressed = news.flatMap((one) => addressedIn(audiences.get(one.device), one));
+    const jobs =
+      closedBatch !== null
+        ? this.#jobsOf(closedBatch, addressed)
+        : addressed
+            .filter(({ person }) => people.devicesOf(person) <= DIGEST_DEVICES)
+            .map((one) => this.#jobOf(one));
+    const accepted = grouped(await this.#acceptAll(jobs, progress), (one) => one.news.id);
+    for (const one of news) {
+      const audience = audiences.get(one.device);
+      if (audience === undefined || refused.has(one.device)) continue;
+      const ofNews = accepted.get(one.id) ?? [];
+      const isEverybody = closedBatch !== null || ofNews.length === audience.entries.length;
       // The others were logged while the batch was open.
-      const others = early.has(news.id) ? 0 : (unreachable.get(news.id) ?? 0);
-      if (idsOf.length + others > 0) this.#log(news, idsOf, others);
-    }
-  }
-
-  #address(news: DeviceNews, { about, entries }: Audience, people: Map<string, Addressed[]>): void {
-    for (const entry of entries) {
-      const key = keyOf(news, entry);
-      const addressed = { news, about, entry, key, isTold: this.#isKnown(key) };
-      const person = personOf(entry) ?? `${news.device} ${targetOf(entry)}`;
-      const others = people.get(person);
-      if (others === undefined) people.set(person, [addressed]);
-      else others.push(addressed);
-    }
-  }
-
-  /** The messages that this person gets. */
-  #jobsFor(batch: NewsBatch, addressed: readonly Addressed[]): Job[] {
-    const { entry } = addressed.at(-1) as Addressed;
-    const digestKey = (direction: string) => `digest ${hashOf(batch.id, direction, targetOf(entry))}`;
-    const plan = planFor(addressed, (direction) => this.#isKnown(digestKey(direction)));
-    const digests = plan.digests.map(({ direction, news: all }): Job => {
-      const moments = all.flatMap(({ news }) => news.sinceMs ?? []);
-      const sinceMs = moments.length === 0 ? null : moments.reduce((a, b) => Math.min(a, b));
-      const devices = all.map(({ about }) => about);
-      const makeText = () => digestOf(entry.lang, { direction, devices, sinceMs }, this.#options.texts);
-      return { key: digestKey(direction), entry, news: all.map(({ news }) => news), makeText };
-    });
-    return [...plan.single.map((one) => this.#jobOf(one)), ...digests];
-  }
-
-  /** Accepts the messages, and gives them by news. Logs digests. */
-  async #acceptAll(
-    jobs: readonly Job[],
-    refused: Map<string, Error>,
-  ): Promise<ReadonlyMap<string, readonly AcceptedJob[]>> {
-    const messages = new Map<string, AcceptedJob[]>();
-    for (const chunk of chunksOf(jobs, ({ key }) => key)) {
-      const outcomes = await Promise.allSettled(chunk.map((job) => this.#accept(job)));
-      for (const [index, { news, entry }] of chunk.entries()) {
-        const outcome = outcomes[index] as (typeof outcomes)[number];
-        const [first] = news as [DeviceNews];
-        if (outcome.status === 'rejected') {
-          for (const { device } of news) refused.set(device, outcome.reason);
-          continue;
-        }
-        const accepted = { entry, id: outcome.value, isDigest: news.length > 1 };
-        if (accepted.isDigest)
-          this.#options.log.info('notified', { devices: news.length, kind: first.kind, ids: accepted.id });
-        for (const { id } of news) {
-          const others = messages.get(id);
-          if (others === undefined) messages.set(id, [accepted]);
-          else others.push(accepted);
-        }
+      const unreachable = early.has(one.id) ? 0 : audience.unreachable;
+      early.add(one.id);
+      if (isEverybody) told.add(one.id);
+      if (isEverybody || ofNews.length > 0)
+        record.push({ news: one, told: ofNews.map(({ person }) => person) });
+      // A digest was logged by itself.
+      const ids = ofNews.flatMap(({ person, isDigest }) => (isDigest ? [] : person.id));
+      if (ids.length + unreachable > 0 || (isEverybody && closedBatch === null)) {
+        const known = ids.length > 0 && { ids: ids.join(',') };
+        log.info('notified', { device: one.device, kind: one.kind, unreachable, ...known });
       }
-      // The outbox is full: try the others later.
-      const isFull = outcomes.every(({ status }) => status === 'rejected');
-      if (!isFull || this.#options.store.mayTakeMore()) continue;
-      const { reason } = outcomes[0] as PromiseRejectedResult;
-      for (const { news } of jobs.slice(jobs.indexOf(chunk[0] as Job)))
-        for (const { device } of news) refused.set(device, reason);
-      break;
     }
-    return messages;
   }
 
-  #jobOf({ news, about, entry }: Pick<Addressed, 'news' | 'about' | 'entry'>): Job {
-    const makeText = () => textOf(entry.lang, about, news, this.#options.texts);
-    return { key: keyOf(news, entry), entry, news: [news], makeText };
-  }
-
-  async #accept({ key, entry, news, makeText }: Job): Promise<string> {
-    const device = news.length === 1 ? (news[0] as DeviceNews).device : null;
-    const draft = notificationFor(entry, device, makeText());
-    const { ids } = await this.#options.store.accept(draft, { key, hash: key });
-    return ids[0] as string;
-  }
-
-  #isKnown(key: string): boolean {
-    return this.#options.store.recall(key) !== null;
-  }
-
-  async #audienceOf(device: string): Promise<Audience> {
+  /** By device. */
+  async #audiencesOf(
+    news: readonly DeviceNews[],
+    refused: Map<string, Error>,
+  ): Promise<ReadonlyMap<string, Audience>> {
     const { documents, takesMail, takesShort } = this.#options;
-    const { document } = (await documents.read(device)) ?? { document: { destinations: [] } };
-    const all = entriesOf(document);
-    const entries = all.filter(({ type }) => (type === 1 ? takesMail : takesShort));
-    return { about: aboutOf(document, device), entries, unreachable: all.length - entries.length };
+    const audiences = new Map<string, Audience>();
+    await inLanes(LANES, new Set(news.map(({ device }) => device)), async (device) => {
+      try {
+        const { document } = (await documents.read(device)) ?? { document: { destinations: [] } };
+        const all = entriesOf(document);
+        const entries = all.filter(({ type }) => (type === 1 ? takesMail : takesShort));
+        const about = aboutOf(document, device);
+        audiences.set(device, { about, entries, unreachable: all.length - entries.length });
+      } catch (error) {
+        refused.set(device, error as Error);
+      }
+    });
+    return audiences;
   }
 
-  #log({ device, kind }: DeviceNews, ids: readonly string[], unreachable: number): void {
-    const known = ids.length > 0 && { ids: ids.join(',') };
-    this.#options.log.info('notified', { device, kind, unreachable, ...known });
+  /** The messages of a closed batch. */
+  #jobsOf(batch: string, addressed: readonly Addressed[]): Job[] {
+    const { store, texts } = this.#options;
+    const isKnown = (key: string) => store.recall(key) !== null;
+    return [...grouped(addressed, ({ person }) => person).values()].flatMap((ofPerson) => {
+      const { entry } = ofPerson.at(-1) as Addressed;
+      const digestKey = (direction: Direction) => `digest ${hashOf(batch, direction, targetOf(entry))}`;
+      const all = ofPerson.map((one) => ({ ...one, isTold: isKnown(keyOf(one.news, one.entry)) }));
+      const plan = planFor(all, (direction) => isKnown(digestKey(direction)));
+      const digests = plan.digests.map(({ direction, news: told }): Job => {
+        const news = told.map((one) => one.news);
+        const [sinceMs = null] = news.flatMap((one) => one.sinceMs ?? []).sort((a, b) => a - b);
+        const devices = told.map(({ about }) => about);
+        const text = () => digestOf(entry.lang, { direction, devices, sinceMs }, texts);
+        return { key: digestKey(direction), entry, news, draft: () => notificationFor(entry, null, text()) };
+      });
+      return [...plan.single.map((one) => this.#jobOf(one)), ...digests];
+    });
+  }
+
+  #jobOf({ news, about, entry }: Addressed): Job {
+    const text = () => textOf(entry.lang, about, news, this.#options.texts);
+    const draft = () => notificationFor(entry, news.device, text());
+    return { key: keyOf(news, entry), entry, news: [news], draft };
+  }
+
+  /** Accepts the messages. Logs digests. */
+  async #acceptAll(jobs: readonly Job[], progress: Progress): Promise<Told[]> {
+    const { store, log } = this.#options;
+    const accepted: Told[] = [];
+    await inLanes(LANES, jobs, async ({ key, entry, news, draft }) => {
+      try {
+        // Try the others later.
+        if (progress.full !== null) throw progress.full;
+        const { ids } = await store.accept(draft(), { key, hash: key });
+        const { type, name, destination } = entry;
+        const person = { type, name, destination, id: ids[0] as string };
+        const isDigest = news.length > 1;
+        if (isDigest) log.info('notified', { devices: news.length, kind: news[0]?.kind, ids: person.id });
+        for (const one of news) accepted.push({ news: one, person, isDigest });
+      } catch (error) {
+        // While the outbox is full of SMS, it still takes mails.
+        if (!store.mayTakeMore()) progress.full = error as Error;
+        for (const { device } of news) progress.refused.set(device, error as Error);
+      }
+    });
+    return accepted;
   }
 }
 
-function toldPerson({ type, name, destination }: Entry, id: string): ToldPerson {
-  return { type, name, destination, id };
+/** None if the document could not be read. */
+function addressedIn(audience: Audience | undefined, news: DeviceNews): Addressed[] {
+  if (audience === undefined) return [];
+  const { about, entries } = audience;
+  const personIn = (entry: Entry) => personOf(entry) ?? `${news.device} ${targetOf(entry)}`;
+  return entries.map((entry) => ({ news, about, entry, person: personIn(entry) }));
 }
 
 /** The key leaves out the text, which changes with the document. */
 function keyOf({ device, id }: DeviceNews, entry: Entry): string {
   return `presence ${hashOf(device, id, targetOf(entry))}`;
-}
-
-/** The items in chunks of at most CHUNK with different names. */
-function* chunksOf<T>(items: readonly T[], nameOf: (item: T) => string): Generator<readonly T[]> {
-  let chunk = new Map<string, T>();
-  for (const item of items) {
-    if (chunk.size === CHUNK || chunk.has(nameOf(item))) {
-      yield [...chunk.values()];
-      chunk = new Map();
-    }
-    chunk.set(nameOf(item), item);
-  }
-  if (chunk.size > 0) yield [...chunk.values()];
 }
 
 /** A notification about `device`; null: a digest. */
@@ -337,13 +289,7 @@ export function planFor<T extends PlannedNews>(
   all: readonly T[],
   hasDigest: (direction: Direction) => boolean,
 ) {
-  const byDevice = new Map<string, T[]>();
-  for (const one of all) {
-    const { device } = one.news;
-    const queue = byDevice.get(device);
-    if (queue === undefined) byDevice.set(device, [one]);
-    else queue.push(one);
-  }
+  const byDevice = grouped(all, ({ news }) => news.device);
   const needed = [...byDevice.values()].flatMap((queue) => lastNeeded(queue) ?? []);
   const plan = { single: [] as T[], digests: [] as { direction: Direction; news: T[] }[] };
   for (const direction of ['offline', 'back'] as const) {
