@@ -210,7 +210,7 @@ export async function connectEtcd(
   const openHttps = system.openHttps ?? (await import('../base/system/https.js')).openHttps;
   const clientCertificate = cert !== null && key !== null ? { cert, key } : null;
   const etcd = createEtcd({
-    endpoints: cloudServerStore?.endpoints ?? [],
+    endpoints: cloudServerStore ?? [],
     https: openHttps({ ca: config.cloudServerStoreCa, clientCertificate, clock, connect }),
     user: name !== null && password !== null ? { name, password } : null,
     clock,

@@ -90,25 +90,18 @@ const authorization: TextKind<string> = {
   show: () => '(hidden)',
 };
 
-/** Where the members of an etcd are. */
-interface EtcdStoreConfig {
-  /** Origins, as `https://a:2379`. */
-  readonly endpoints: readonly string[];
-}
-
-/** The state of the reference cloud in etcd: `etcd:https://a:2379,https://b:2379`. */
-const etcdStore: Kind<EtcdStoreConfig> = {
+/** The origins of the members of an etcd: `etcd:https://a:2379,https://b:2379`. */
+const etcdStore: Kind<readonly string[]> = {
   allowed:
     '`etcd:` and https:// URLs of its members, separated by commas (http:// only to this machine itself)',
   parse(text) {
     const list = /^etcd:(.+)$/.exec(text)?.[1] ?? refuse('it does not begin with etcd:');
-    const endpoints = items(list).map((item) => {
+    return items(list).map((item) => {
       const url = parseUrl(item);
       return url.pathname === '/' && url.search === '' ? url.origin : refuse('a URL of a member has no path');
     });
-    return { endpoints };
   },
-  show: ({ endpoints }) => `etcd:${endpoints.join(',')}`,
+  show: (endpoints) => `etcd:${endpoints.join(',')}`,
 };
 
 /** The beginning of all keys in etcd. */

@@ -137,7 +137,7 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_CLOUD_SERVER_STORE: [
       'etcd:https://e.example:2379',
       'cloudServerStore',
-      { endpoints: ['https://e.example:2379'] },
+      ['https://e.example:2379'],
     ],
     FIELDPOST_CLOUD_SERVER_STORE_PREFIX: ['p/', 'cloudServerStorePrefix', 'p/'],
     FIELDPOST_CLOUD_SERVER_STORE_CA_FILE: ['/k/ca', 'cloudServerStoreCa', PEM],

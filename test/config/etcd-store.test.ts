@@ -36,7 +36,7 @@ t.test('the members of an etcd', async (t) => {
   ] as const) {
     const { config, shown, problems } = parse({ '': text });
     t.strictSame(problems, [], text);
-    t.strictSame(config?.cloudServerStore, { endpoints }, text);
+    t.strictSame(config?.cloudServerStore, endpoints, text);
     t.equal(shown?.[KEY], `etcd:${endpoints.join(',')}`, 'as it is shown');
   }
 });
