@@ -14,7 +14,8 @@ import type { Happening } from './texts/texts.js';
 /** The kinds of records, in the order of an export. Within a kind they go by id. */
 export const KINDS = ['document', 'keys', 'presence'] as const;
 
-interface DocumentRecord {
+/** A destinations document. */
+export interface DocumentRecord {
   readonly kind: 'document';
   readonly id: string;
   /** A number of the store. Over files the ETag is made of it. */

@@ -8,6 +8,7 @@
  * An import reads its file twice: it writes nothing before it has checked all.
  */
 import { createHash } from 'node:crypto';
+import { Octets } from '../base/collections.js';
 import { formatProblem } from '../base/config/settings.js';
 import type { Environment, ReadText, StatOf } from '../base/config/types.js';
 import { replaceBy } from '../base/durable-file.js';
@@ -19,6 +20,7 @@ import type { Output } from '../base/system/process.js';
 import { isoOf } from '../base/text.js';
 import type { System } from '../mail/engine.js';
 import { connectEtcd, directoryOf } from './cloud.js';
+import { orUnavailable } from './etcd/mirror.js';
 import { EtcdState } from './etcd/state.js';
 import { FileState } from './files/state.js';
 import { CLOUD_SETTINGS } from './settings.js';
@@ -117,7 +119,7 @@ async function withStore<T>(
       ? new FileState({ ...system, directory: directoryOf(config) })
       : new EtcdState(await connectEtcd(config, system));
   try {
-    return await use(store);
+    return await orUnavailable(use(store));
   } finally {
     await store.close();
   }
@@ -130,20 +132,14 @@ export async function exportState(
   write: (bytes: Buffer) => Promise<void>,
 ): Promise<StateCounts> {
   const hash = createHash('sha256');
-  let piece: Buffer[] = [];
-  let bytes = 0;
+  const piece = new Octets();
   const counts = { document: 0, keys: 0, presence: 0 };
-  const flush = async () => {
-    await write(Buffer.concat(piece));
-    [piece, bytes] = [[], 0];
-  };
   const add = async (value: object) => {
     const line = Buffer.from(`${JSON.stringify(value)}\n`);
+    if (line.length > LINE_BYTES_MAX) throw new FieldpostError('too-large', 'A document is too large');
     hash.update(line);
     piece.push(line);
-    bytes += line.length;
-    if (line.length > LINE_BYTES_MAX) throw new FieldpostError('too-large', 'A document is too large');
-    if (bytes >= PIECE_BYTES) await flush();
+    if (piece.length >= PIECE_BYTES) await write(piece.take());
   };
   await add({ fieldpost: 'cloud-export', version: VERSION, at: isoOf(atMs) });
   await store.read(async (record) => {
@@ -154,7 +150,7 @@ export async function exportState(
     await add(record);
   });
   await add({ kind: 'end', ...counts, sha256: hash.copy().digest('hex') });
-  await flush();
+  await write(piece.take());
   return counts;
 }
 

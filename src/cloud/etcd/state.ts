@@ -7,13 +7,18 @@ import { objectIn } from '../../base/json.js';
 import { CLOUD_DOCUMENT_BYTES_MAX, KIB } from '../../base/limits.js';
 import { FLEET_DEVICES_MAX } from '../devices.js';
 import { isDocument } from '../document.js';
-import { readKeys, writtenKeys } from '../keys.js';
-import { asTold, type PresenceRecord, type StateRecord, type StateStore } from '../state-record.js';
+import { readKeys } from '../keys.js';
+import {
+  asTold,
+  type KeysRecord,
+  type PresenceRecord,
+  type StateRecord,
+  type StateStore,
+} from '../state-record.js';
 import type { Happening } from '../texts/texts.js';
 import { type Etcd, type KeyValue, type Op, TXN_OPS_MAX } from './etcd.js';
 import { assertLayout, atText, IMPORTING, LAYOUT, parseAt } from './layout.js';
 import { newsIn } from './ledger.js';
-import { orUnavailable } from './mirror.js';
 
 /** The values of one transaction: etcd takes at most 1.5 MiB in one request, in base64. */
 const TXN_BYTES = 512 * KIB;
@@ -32,7 +37,7 @@ export class EtcdState implements StateStore {
   }
 
   async read(each: (record: StateRecord) => Promise<void>): Promise<void> {
-    const { found } = await orUnavailable(this.#etcd.get('layout'));
+    const { found } = await this.#etcd.get('layout');
     if (found === null)
       throw new FieldpostError('not-found', 'There is no state of a cloud below this prefix');
     assertLayout(found.value);
@@ -58,7 +63,7 @@ export class EtcdState implements StateStore {
         }
       }
     };
-    await orUnavailable(this.#etcd.list('', page));
+    await this.#etcd.list('', page);
     for (const device of devices) await each(asTold(device, firstNews.get(device.id)));
   }
 
@@ -73,7 +78,7 @@ export class EtcdState implements StateStore {
 
   async begin(digest: string): Promise<void> {
     this.#importing = `${IMPORTING}${digest}`;
-    const { found } = await orUnavailable(this.#etcd.get('layout'));
+    const { found } = await this.#etcd.get('layout');
     await this.#assertNone('instance');
     if (found?.value === this.#importing) return;
     if (found?.value.startsWith(IMPORTING))
@@ -109,7 +114,7 @@ export class EtcdState implements StateStore {
   }
 
   async #txn(condition: Parameters<Etcd['txn']>[0][number], ops: readonly Op[]): Promise<void> {
-    const { succeeded } = await orUnavailable(this.#etcd.txn([condition], ops));
+    const { succeeded } = await this.#etcd.txn([condition], ops);
     if (!succeeded) throw new FieldpostError('conflict', 'Another program has changed the layout in etcd');
   }
 
@@ -121,7 +126,7 @@ export class EtcdState implements StateStore {
         });
       throw new FieldpostError('conflict', `etcd is not empty: it has ${found?.key}`, EMPTY_IT);
     };
-    await orUnavailable(this.#etcd.list(`${kind}/`, refuse));
+    await this.#etcd.list(`${kind}/`, refuse);
   }
 }
 
@@ -132,9 +137,8 @@ const EMPTY_IT = {
 function recordIn(kind: 'doc' | 'keys', id: string, value: string, revision: number): StateRecord {
   const read = objectIn(value);
   if (kind === 'doc' && isDocument(read)) return { kind: 'document', id, revision, document: read };
-  const keys = kind === 'keys' ? readKeys(read) : null;
-  if (keys === null) throw new SyntaxError(`no ${kind}`);
-  return { kind, id, ...writtenKeys(keys) } as StateRecord;
+  if (kind === 'keys' && readKeys(read) !== null) return { kind, id, ...read } as KeysRecord;
+  throw new SyntaxError(`no ${kind}`);
 }
 
 function presenceIn(id: string, value: string): PresenceRecord {

@@ -4,7 +4,7 @@
  */
 import { dirname, join } from 'node:path';
 import type { StatOf } from '../../base/config/types.js';
-import { DurableFile } from '../../base/durable-file.js';
+import { dataIn, lineOf, replace } from '../../base/durable-file.js';
 import { FieldpostError } from '../../base/errors.js';
 import { isJsonObject } from '../../base/json.js';
 import type { Clock } from '../../base/system/clock.js';
@@ -12,17 +12,23 @@ import type { Disk } from '../../base/system/disk.js';
 import type { Lock, TakeLock } from '../../base/system/lock.js';
 import { inLanes } from '../../base/turns.js';
 import { CLOUD_DEVICES_MAX } from '../devices.js';
-import { isDeviceId, type KeyPair, readKeys, type WrittenKeys, writtenKeys } from '../keys.js';
+import { isDeviceId } from '../keys.js';
 import { type Moment, momentAt, wallMsOf } from '../moment.js';
 import { NO_STATUS, statusOf } from '../presence.js';
-import { asTold, orFailed, type PresenceRecord, type StateRecord, type StateStore } from '../state-record.js';
-import { DOCUMENT_FILE, DOCUMENTS_CHARS_MAX, type Kept, keptIn } from './documents.js';
+import {
+  asTold,
+  type DocumentRecord,
+  orFailed,
+  type PresenceRecord,
+  type StateRecord,
+  type StateStore,
+} from '../state-record.js';
+import { DOCUMENT_FILE, DOCUMENTS_CHARS_MAX, keptIn } from './documents.js';
 import { assertImported, IMPORT_FILE, keepNames } from './fleet.js';
 import { writtenIn as keysIn } from './keys.js';
 import { writtenIn as devicesIn, type WrittenDevice } from './ledger.js';
 
-/** Documents that are written together, and how many at a time. */
-const CHUNK = 64;
+/** Documents that are written at a time. */
 const LANES = 8;
 
 interface FileStateOptions {
@@ -40,8 +46,9 @@ export class FileState implements StateStore {
   readonly #options: FileStateOptions;
   #lock: Lock | null = null;
   #chars = 0;
-  #documents: (Kept & { readonly id: string })[] = [];
-  readonly #keys = new Map<string, WrittenKeys>();
+  /** What end() writes. */
+  readonly #documents: DocumentRecord[] = [];
+  readonly #keys = new Map<string, object>();
   readonly #devices = new Map<string, WrittenDevice>();
 
   constructor(options: FileStateOptions) {
@@ -98,15 +105,16 @@ export class FileState implements StateStore {
 
   async put(record: StateRecord): Promise<void> {
     if (record.kind === 'document') this.#documents.push(record);
-    else if (record.kind === 'keys') this.#keys.set(record.id, writtenKeys(readKeys(record) as KeyPair));
+    else if (record.kind === 'keys') this.#keys.set(record.id, { key: record.key, next: record.next });
     else this.#devices.set(record.id, writtenOf(record));
-    if (this.#documents.length >= CHUNK) await stored(() => this.#writeDocuments());
   }
 
   async end(): Promise<void> {
     const { disk, directory } = this.#options;
     await stored(async () => {
-      await this.#writeDocuments();
+      await inLanes(LANES, this.#documents, ({ id, revision, document }) =>
+        this.#write(`documents/${id}.json`, { revision, document }),
+      );
       if (this.#devices.size > 0) await this.#write('presence.json', Object.fromEntries(this.#devices));
       if (this.#keys.size > 0) await this.#write('keys.json', Object.fromEntries(this.#keys));
       await disk.remove(join(directory, IMPORT_FILE));
@@ -146,39 +154,30 @@ export class FileState implements StateStore {
     );
   }
 
-  async #writeDocuments(): Promise<void> {
-    const write = ({ id, revision, document }: Kept & { readonly id: string }) =>
-      this.#write(`documents/${id}.json`, { revision, document });
-    await inLanes(LANES, this.#documents.splice(0), write);
-  }
-
   async #write(name: string, data: object): Promise<void> {
-    await this.#file<object>(name, () => null).write(data);
+    await replace(this.#options.disk, join(this.#options.directory, name), lineOf(data));
   }
 
-  /** The data of the first file that is whole; null: there is none. Rejects with storage-damaged. */
+  /**
+   * The data of the first file that is whole; null: there is none. Rejects with storage-damaged: the cloud itself puts a
+   * damaged file aside, at its next start.
+   */
   async #read<T>(names: readonly string[], parse: (value: unknown) => T | null): Promise<T | null> {
-    let damage: FieldpostError | null = null;
+    const { disk, directory } = this.#options;
+    let failure: unknown = null;
     for (const name of names) {
+      const path = join(directory, name);
       try {
-        const found = await orFailed(`${name} cannot be read`, () => this.#file(name, parse).read());
+        const bytes = await orFailed(`${name} cannot be read`, () => disk.readWhole(path));
+        const found = bytes && dataIn(bytes, parse);
         if (found !== null) return found;
+        if (bytes !== null) throw new FieldpostError('storage-damaged', `The file ${path} is damaged`);
       } catch (error) {
-        if (!(error instanceof FieldpostError)) throw error;
-        damage = error;
+        failure = error;
       }
     }
-    if (damage !== null) throw damage;
+    if (failure !== null) throw failure;
     return null;
-  }
-
-  #file<T>(name: string, parse: (value: unknown) => T | null): DurableFile<T> {
-    const { disk, directory } = this.#options;
-    // The cloud itself puts a damaged file aside, at its next start.
-    const onDamage = ({ path }: { path: string }) => {
-      throw new FieldpostError('storage-damaged', `The file ${path} is damaged`);
-    };
-    return new DurableFile({ disk, path: join(directory, name), parse, onDamage });
   }
 }
 
