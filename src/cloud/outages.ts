@@ -4,7 +4,7 @@
  * until an operator asks for a device; a line that is torn or damaged is skipped, because nothing depends on it.
  */
 import { wordsOf } from '../base/errors.js';
-import { shapeOf } from '../base/json.js';
+import { jsonIn, shapeOf } from '../base/json.js';
 import { DAY_MS, MIB } from '../base/limits.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Disk } from '../base/system/disk.js';
@@ -94,12 +94,12 @@ export class OutageLog {
   async #append(all: readonly ToldNews[]): Promise<void> {
     const { disk, clock } = this.#options;
     const atMs = clock.wallMs();
-    const { path, bytes } = (await this.#fillable(atMs)) ?? (await this.#begin(atMs));
+    const path = (await this.#fillable(atMs)) ?? (await this.#begin(atMs));
     // The line end comes first: the last line of an earlier run may be torn.
     const lines = all.map((one) => `\n${JSON.stringify({ atMs, ...one })}`);
     const file = await disk.open(path, 'update');
     try {
-      await file.write(Buffer.from(lines.join('')), bytes);
+      await file.write(Buffer.from(lines.join('')), await file.size());
       await file.sync();
     } finally {
       await file.close();
@@ -107,17 +107,17 @@ export class OutageLog {
   }
 
   /** The last file, if it is not full; each day has a new one. */
-  async #fillable(atMs: number): Promise<{ readonly path: string; readonly bytes: number } | null> {
+  async #fillable(atMs: number): Promise<string | null> {
     const { disk, directory } = this.#options;
     const name = (await disk.list(directory)).at(-1);
     if (name === undefined || atMs - startOf(name) >= DAY_MS) return null;
     const path = `${directory}/${name}`;
     const found = await disk.look(path);
-    return found?.kind === 'file' && found.bytes < FILE_BYTES ? { path, bytes: found.bytes } : null;
+    return found?.kind === 'file' && found.bytes < FILE_BYTES ? path : null;
   }
 
   /** A new file, in place of those that are too old or too many. */
-  async #begin(atMs: number): Promise<{ readonly path: string; readonly bytes: number }> {
+  async #begin(atMs: number): Promise<string> {
     const { disk, directory } = this.#options;
     await disk.makeDirectory(directory);
     const names = await disk.list(directory);
@@ -129,7 +129,7 @@ export class OutageLog {
     const path = `${directory}/${String(Math.floor(start)).padStart(15, '0')}.log`;
     await (await disk.open(path, 'create')).close();
     await disk.syncDirectory(directory);
-    return { path, bytes: 0 };
+    return path;
   }
 
   /** The outages of a device, the newest first. Rejects with the disk's error. */
@@ -155,12 +155,8 @@ function startOf(name: string): number {
 }
 
 function lineIn(text: string): Line | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isLine(value) ? (value as Line) : null;
-  } catch {
-    return null;
-  }
+  const value = jsonIn(text);
+  return isLine(value) ? (value as Line) : null;
 }
 
 /** The outages in the lines of one device, the oldest first. News have a line for each time that somebody was told. */

@@ -16,7 +16,7 @@
  * Devices may be of any version and any maker, so nothing in a status makes a heartbeat invalid: what cannot be used is
  * ignored.
  */
-import { isJsonObject, type JsonObject } from '../base/json.js';
+import { type JsonObject, shapeOf } from '../base/json.js';
 import { MINUTE_MS } from '../base/limits.js';
 import { oneLine } from '../base/text.js';
 import { isRelayDown, LINK_STATES, RELAY_STATES } from '../base/views.js';
@@ -176,15 +176,11 @@ function wordOf(value: unknown): string | null {
   return WORDS.find((word) => word === value) ?? textOf(value, WORD_CHARS_MAX);
 }
 
+const isDepth = shapeOf({ queued: 0, deferred: 0, failed: 0 });
 function depthOf(value: unknown): QueueDepth | null {
-  if (!isJsonObject(value)) return null;
-  const { queued, deferred, failed } = value;
-  if (!isCount(queued) || !isCount(deferred) || !isCount(failed)) return null;
+  if (!isDepth(value)) return null;
+  const { queued, deferred, failed } = value as QueueDepth;
   return queued + deferred + failed === 0 ? EMPTY : { queued, deferred, failed };
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 /** A device, as the watch shows it. */
