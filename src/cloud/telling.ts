@@ -153,12 +153,15 @@ export class Teller {
     const accepted = grouped(await this.#acceptAll(jobs, progress), (one) => one.news.id);
     for (const one of news) {
       const audience = audiences.get(one.device);
-      if (audience === undefined || refused.has(one.device)) continue;
+      if (audience === undefined) continue;
+      const isRefused = refused.has(one.device);
+      // The next call tells them again all that it tells now.
+      if (isRefused && closedBatch === null) continue;
       const ofNews = accepted.get(one.id) ?? [];
-      const isEverybody = closedBatch !== null || ofNews.length === audience.entries.length;
+      const isEverybody = !isRefused && (closedBatch !== null || ofNews.length === audience.entries.length);
       // The others were logged while the batch was open.
-      const unreachable = early.has(one.id) ? 0 : audience.unreachable;
-      early.add(one.id);
+      const unreachable = isRefused || early.has(one.id) ? 0 : audience.unreachable;
+      if (!isRefused) early.add(one.id);
       if (isEverybody) told.add(one.id);
       if (isEverybody || ofNews.length > 0)
         record.push({ news: one, told: ofNews.map(({ person }) => person) });
