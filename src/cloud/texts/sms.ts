@@ -13,41 +13,21 @@ const BASIC = new Set(
 /** Two septets each: the escape and the character. */
 const EXTENDED = new Set('\f^{}\\[~]|€');
 
-/** Spellings that do not follow from Unicode's decompositions. */
-const SPELLINGS: Readonly<Record<string, string>> = {
-  '‘': "'",
-  '’': "'",
-  '‚': "'",
-  '“': '"',
-  '”': '"',
-  '„': '"',
-  '«': '"',
-  '»': '"',
-  '‹': "'",
-  '›': "'",
-  '′': "'",
-  '`': "'",
-  '´': "'",
-  '‐': '-',
-  '‑': '-',
-  '–': '-',
-  '—': '-',
-  '−': '-',
-  '…': '...',
-  '·': '-',
-  '•': '-',
-  '×': 'x',
-  º: 'o',
-  ª: 'a',
-  œ: 'oe',
-  Œ: 'OE',
-  ł: 'l',
-  Ł: 'L',
-  đ: 'd',
-  Đ: 'D',
-  ı: 'i',
-  ẞ: 'SS',
-};
+/** Spellings that do not follow from Unicode's decompositions, and the characters that get them. */
+const SPELLINGS: readonly (readonly [spelling: string, characters: string])[] = [
+  ["'", '‘’‚‹›′`´'],
+  ['"', '“”„«»'],
+  ['-', '‐‑–—−·•'],
+  ['x', '×'],
+  ['oe', 'œ'],
+  ['OE', 'Œ'],
+  ['l', 'ł'],
+  ['L', 'Ł'],
+  ['d', 'đ'],
+  ['D', 'Đ'],
+  ['i', 'ı'],
+  ['SS', 'ẞ'],
+];
 
 /**
  * The text in the alphabet, as people write SMS: `urządzenie` becomes `urzadzenie`. Characters without an accepted plain
@@ -59,8 +39,8 @@ export function folded(text: string): string {
 
 function foldedCharacter(character: string): string {
   if (isInAlphabet(character)) return character;
-  const spelling = SPELLINGS[character];
-  if (spelling !== undefined) return spelling;
+  const spelling = SPELLINGS.find(([, characters]) => characters.includes(character));
+  if (spelling !== undefined) return spelling[0];
   if (/\s/u.test(character)) return ' ';
   // A mark that has no letter of its own, as in x̄.
   if (/[\u0300-\u036f]/.test(character)) return '';

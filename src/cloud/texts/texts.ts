@@ -230,38 +230,23 @@ interface Local {
 }
 
 function localOf(wallMs: number, timeZone: string): Local {
-  return timeZone === 'UTC' ? inUtc(wallMs) : inZone(wallMs, timeZone);
-}
-
-/** Without Intl, which would take 8 MB. */
-function inUtc(wallMs: number): Local {
-  const date = new Date(wallMs);
+  const offset = offsetAt(wallMs, timeZone);
+  const [, sign = '+', hours = '0', minutes = '0'] = /([+-])(\d\d):(\d\d)$/.exec(offset) ?? [];
+  const offsetMs = Number(hours) * HOUR_MS + Number(minutes) * MINUTE_MS;
+  const date = new Date(sign === '+' ? wallMs + offsetMs : wallMs - offsetMs);
   return {
     year: date.getUTCFullYear(),
     month: date.getUTCMonth() + 1,
     day: date.getUTCDate(),
     clock: date.toISOString().slice(11, 16),
-    offset: 'UTC',
+    offset,
   };
 }
 
-function inZone(wallMs: number, timeZone: string): Local {
-  const format = new Intl.DateTimeFormat('en-US', {
-    timeZone,
-    hourCycle: 'h23',
-    year: 'numeric',
-    month: 'numeric',
-    day: 'numeric',
-    hour: '2-digit',
-    minute: '2-digit',
-    timeZoneName: 'longOffset',
-  });
-  const parts = Object.fromEntries(format.formatToParts(wallMs).map(({ type, value }) => [type, value]));
-  return {
-    year: Number(parts.year),
-    month: Number(parts.month),
-    day: Number(parts.day),
-    clock: `${parts.hour}:${parts.minute}`,
-    offset: String(parts.timeZoneName).replace('GMT', 'UTC'),
-  };
+/** `UTC`, `UTC+01:00`. Without Intl for UTC: it would take 8 MB. */
+function offsetAt(wallMs: number, timeZone: string): string {
+  if (timeZone === 'UTC') return timeZone;
+  const format = new Intl.DateTimeFormat('en', { timeZone, timeZoneName: 'longOffset' });
+  const found = format.formatToParts(wallMs).find(({ type }) => type === 'timeZoneName');
+  return String(found?.value).replace('GMT', 'UTC');
 }
