@@ -159,9 +159,9 @@ export class Teller {
       if (isRefused && closedBatch === null) continue;
       const ofNews = accepted.get(one.id) ?? [];
       const isEverybody = !isRefused && (closedBatch !== null || ofNews.length === audience.entries.length);
-      // The others were logged while the batch was open.
-      const unreachable = isRefused || early.has(one.id) ? 0 : audience.unreachable;
-      if (!isRefused) early.add(one.id);
+      // They are logged once.
+      const unreachable = early.has(one.id) ? 0 : audience.unreachable;
+      early.add(one.id);
       if (isEverybody) told.add(one.id);
       if (isEverybody || ofNews.length > 0)
         record.push({ news: one, told: ofNews.map(({ person }) => person) });

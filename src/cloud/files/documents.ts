@@ -2,7 +2,7 @@
  * The destinations documents of all devices, each in a file of its own: `documents/<device id>.json`.
  */
 import { join } from 'node:path';
-import { DurableFile, openLow } from '../../base/durable-file.js';
+import { DurableFile } from '../../base/durable-file.js';
 import { busyOf, FieldpostError, wordsOf } from '../../base/errors.js';
 import { type Conditions, checkPrecondition, etagOf } from '../../base/http/etag.js';
 import { isJsonObject } from '../../base/json.js';
@@ -49,9 +49,8 @@ export class Documents implements FleetDocuments {
     for (const name of await disk.list(directory)) {
       const id = DOCUMENT_FILE.exec(name)?.[1];
       if (id === undefined) continue;
-      const file = documents.#fileOf(id);
-      await file.read();
-      if (file.data !== null) documents.#keep(id, heldOf(file.data));
+      const kept = await documents.#fileOf(id).read();
+      if (kept !== null) documents.#keep(id, heldOf(kept));
     }
     return documents;
   }
@@ -112,9 +111,7 @@ export class Documents implements FleetDocuments {
     if (this.#chars - (replaced?.text.length ?? 0) + stored.text.length > DOCUMENTS_CHARS_MAX) {
       throw new FieldpostError('storage-full', 'The documents of all devices together would be too large');
     }
-    const file = this.#fileOf(id);
-    file.data = kept;
-    await orStorageFailed('The document cannot be stored', () => file.write());
+    await orStorageFailed('The document cannot be stored', () => this.#fileOf(id).write(kept));
     this.#keep(id, stored);
     return stored.etag;
   }
@@ -126,10 +123,9 @@ export class Documents implements FleetDocuments {
     this.#people.set(id, stored && peopleOf(stored.document));
   }
 
-  #fileOf(id: string) {
+  #fileOf(id: string): DurableFile<Kept> {
     const onDamage = (paths: LogFields) => this.#log.error('cloud file damaged', paths);
-    const file = { disk: this.#disk, path: this.#pathOf(id), parse: keptIn, onDamage };
-    return openLow(new DurableFile<Kept | null>(file), null);
+    return new DurableFile({ disk: this.#disk, path: this.#pathOf(id), parse: keptIn, onDamage });
   }
 
   #pathOf(id: string): string {

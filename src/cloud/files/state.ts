@@ -72,7 +72,7 @@ export class FileState implements StateStore {
     for (const [id, keys] of sorted((await this.#read(['keys.json', 'keys.json.1'], keysIn)) ?? {}))
       await each({ kind: 'keys', id, ...keys });
     for (const [id, device] of sorted((await this.#read(['presence.json'], devicesIn)) ?? {}))
-      await each(recordOf(id, device, (moment) => wallMsOf(moment, clock)));
+      await each(recordOf(id, device, (moment) => (moment ? wallMsOf(moment, clock) : null)));
   }
 
   check(record: StateRecord): void {
@@ -191,14 +191,10 @@ const digestIn = (value: unknown) =>
 
 function recordOf(
   id: string,
-  { state, said, everyMs, damping = 1, heard, away, since = null, status, news }: WrittenDevice,
-  wallMs: (moment: Moment) => number | null,
+  { state, said, everyMs, damping = 1, heard, away, since, status, news }: WrittenDevice,
+  wallMs: (moment: Moment | null | undefined) => number | null,
 ): PresenceRecord {
-  const times = {
-    heardMs: wallMs(heard),
-    awayMs: away === undefined ? null : wallMs(away),
-    sinceMs: since && wallMs(since),
-  };
+  const times = { heardMs: wallMs(heard), awayMs: wallMs(away), sinceMs: wallMs(since) };
   const [first] = news.toSorted((one, other) => (one.order ?? 0) - (other.order ?? 0));
   const record = { ...times, told: state, said, everyMs, damping, status: statusOf({ ...status }) };
   return asTold({ kind: 'presence', id, ...record }, first);
