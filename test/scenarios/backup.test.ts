@@ -119,6 +119,12 @@ t.test('what export and import refuse, with their exit statuses', needsProgram, 
   );
   cloud.set('FIELDPOST_RELAY', 'smtps://cloud@mail.example.com');
   t.match(await run('fieldpost-cloud export > /dev/null'), /^0 /, 'only the service has the password');
+  // Port 9 discards, and nobody serves it.
+  cloud.set('FIELDPOST_CLOUD_SERVER_STORE', 'etcd:http://127.0.0.1:9');
+  t.match(
+    await run('fieldpost-cloud export'),
+    /^69 fieldpost-cloud: The fleet's store cannot be reached: etcd at 127.0.0.1:9: the connection was refused/,
+  );
   cloud.set('FIELDPOST_CLOUD_SERVER_STROE', 'etcd:https://a');
   cloud.set('FIELDPOST_CLOUD_SERVER_STORE', 'soon');
   t.match(
