@@ -36,8 +36,15 @@ export async function inLanes<Item>(
   act: (item: Item) => Promise<void>,
 ): Promise<void> {
   const rest = items[Symbol.iterator]();
-  const lane = async () => {
+  const lane = async (first: Item) => {
+    await act(first);
     for (let next = rest.next(); !next.done; next = rest.next()) await act(next.value);
   };
-  await Promise.all(Array.from({ length: lanes }, lane));
+  const busy: Promise<void>[] = [];
+  // Most lists are short: no lane without an item.
+  for (let next = rest.next(); !next.done; next = rest.next()) {
+    busy.push(lane(next.value));
+    if (busy.length === lanes) break;
+  }
+  await Promise.all(busy);
 }
