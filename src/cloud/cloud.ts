@@ -32,7 +32,7 @@ import { type Etcd, prefixed } from './etcd/etcd.js';
 import { openEtcdFleet } from './etcd/fleet.js';
 import { type FileFleetOptions, openFileFleet } from './files/fleet.js';
 import type { FleetStore } from './fleet-store.js';
-import { type CheckKey, createKeyCheck, OPERATOR } from './keys.js';
+import { createKeyCheck, OPERATOR } from './keys.js';
 import { Mails } from './mails.js';
 import { statusLine } from './operator.js';
 import { OutageLog } from './outages.js';
@@ -106,10 +106,7 @@ function keepingFaults(system: System): { readonly system: System; readonly faul
 }
 
 /** The present keys file and the check of keys. A reload replaces both. */
-interface Access {
-  keysFile: CloudConfig['cloudServerKeys'];
-  check: CheckKey;
-}
+type Access = ReturnType<typeof accessWith>;
 
 /** All parts, built but not started. */
 type Parts = Awaited<ReturnType<typeof build>>;
@@ -177,7 +174,7 @@ function storeOfTeller(fleet: FleetStore, store: Store, accepted: AcceptedMessag
   };
 }
 
-function accessWith({ cloudServerKeys }: CloudConfig, made: FleetStore['keys']): Access {
+function accessWith({ cloudServerKeys }: CloudConfig, made: FleetStore['keys']) {
   return { keysFile: cloudServerKeys, check: createKeyCheck(cloudServerKeys, made) };
 }
 
