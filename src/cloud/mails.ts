@@ -2,7 +2,6 @@
  * The door for mails of devices. A mail is accepted into the outbox on this machine, with the operator's sender: its
  * `From` gets the operator's address and keeps its name, and answers go to the old one (RFC 5322 §3.6.2).
  */
-import { Recent } from '../base/collections.js';
 import { type Fault, FieldpostError } from '../base/errors.js';
 import { checkNotEncoded, receiveBody } from '../base/http/body.js';
 import type { Exchange } from '../base/http/exchange.js';
@@ -15,7 +14,7 @@ import type { Attachment, ReadyMadeDraft } from '../mail/message/message.js';
 import { type ReadyMade, ReadyMadeReader } from '../mail/mime/ready-made.js';
 import type { Repair } from '../mail/mime/repair.js';
 import type { Store } from '../mail/store/store.js';
-import { FLEET_DEVICES_MAX } from './devices.js';
+import { DeviceLimit } from './device-limit.js';
 import type { TakenKeys } from './fleet-store.js';
 import { type AcceptedMessages, hashOf, messageKey } from './outbox.js';
 
@@ -39,20 +38,16 @@ interface MailsOptions {
   readonly log: Pick<Log, 'warn'>;
 }
 
-/** A day of a device, which begins with its first mail. */
-interface Day {
-  readonly endMs: number;
-  taken: number;
-  isLogged: boolean;
-}
-
 /** Takes mails. */
 export class Mails {
   readonly #options: MailsOptions;
-  readonly #days = new Recent<string, Day>(FLEET_DEVICES_MAX);
+  readonly #daily: DeviceLimit | null;
 
   constructor(options: MailsOptions) {
+    const { dailyLimit: most, clock, log } = options;
     this.#options = options;
+    const reason = `the cloud takes mails of a device to ${most} recipients in a day`;
+    this.#daily = most === null ? null : new DeviceLimit({ spanMs: DAY_MS, most, reason, clock, log });
   }
 
   /**
@@ -62,8 +57,8 @@ export class Mails {
    */
   async take(exchange: Exchange): Promise<string> {
     const { id: device, declaredBytes } = exchange;
-    const { store, taken, dailyLimit } = this.#options;
-    if (dailyLimit === null)
+    const { store, taken } = this.#options;
+    if (this.#daily === null)
       throw new FieldpostError('not-offered', 'This cloud takes no mails of devices', {
         hint: 'see FIELDPOST_CLOUD_SERVER_MAILS',
       });
@@ -81,19 +76,17 @@ export class Mails {
       throw new FieldpostError('invalid', 'this Idempotency-Key was used for other recipients');
     }
     this.#checkOctets(declaredBytes);
-    const giveBack = this.#count(device, recipients.length, dailyLimit);
-    try {
-      if (await this.#store(exchange, recipients, keyed)) giveBack();
-      // If that fails, the device sends it again, and this instance knows it.
-      await taken?.remember(device, keyed);
-    } catch (error) {
-      giveBack();
-      throw error;
-    }
+    await this.#daily.within(device, recipients.length, (admit) => {
+      // Before its body is read.
+      admit();
+      return this.#store(exchange, recipients, keyed);
+    });
+    // If that fails, the device sends it again, and this instance knows it.
+    await taken?.remember(device, keyed);
     return key;
   }
 
-  /** True if the same mail came twice at once, and the other one was accepted. */
+  /** False if the same mail came twice at once, and the other one was accepted. */
   async #store(
     exchange: Exchange,
     recipients: readonly [Address, ...Address[]],
@@ -117,7 +110,7 @@ export class Mails {
       checkMail(mail);
       if (bytes.length > 0) await file.write(bytes);
       const draft = draftOf(recipients, mail, await file.finish());
-      return (await accepted.accept(draft, keyed)).replayed;
+      return !(await accepted.accept(draft, keyed)).replayed;
     } finally {
       await upload.discard();
     }
@@ -140,32 +133,6 @@ export class Mails {
   #checkOctets(octets: number): void {
     const limit = Math.min(CLOUD_MAIL_BYTES_MAX, this.#options.limitBytes() ?? CLOUD_MAIL_BYTES_MAX);
     if (octets > limit) throw new FieldpostError('too-large', `The mail is larger than ${limit} bytes`);
-  }
-
-  /** Counts recipients, until the given function is called. Throws rate-limited, and invalid for more than a day takes. */
-  #count(device: string, count: number, dailyLimit: number): () => void {
-    const day = this.#dayOf(device);
-    const reason = `the cloud takes mails of a device to ${dailyLimit} recipients in a day`;
-    if (count > dailyLimit) throw new FieldpostError('invalid', reason);
-    if (day.taken + count > dailyLimit) {
-      // The device retries for as long as it takes.
-      if (!day.isLogged) this.#options.log.warn('device limited', { device, reason });
-      day.isLogged = true;
-      throw new FieldpostError('rate-limited', reason);
-    }
-    day.taken += count;
-    return () => {
-      day.taken -= count;
-    };
-  }
-
-  #dayOf(device: string): Day {
-    const nowMs = this.#options.clock.bootMs();
-    const known = this.#days.get(device);
-    if (known !== undefined && known.endMs > nowMs) return known;
-    const day = { endMs: nowMs + DAY_MS, taken: 0, isLogged: false };
-    this.#days.set(device, day);
-    return day;
   }
 }
 

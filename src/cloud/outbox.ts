@@ -6,8 +6,7 @@
  * own SMS, calls and push messages, and the messages of devices. A device has a share of the last part.
  */
 import { createHash } from 'node:crypto';
-import { Recent } from '../base/collections.js';
-import { type Fault, FieldpostError, wordsOf } from '../base/errors.js';
+import { type Fault, FieldpostError } from '../base/errors.js';
 import { type JsonObject, shapeOf } from '../base/json.js';
 import type { Lang } from '../base/langs.js';
 import { DAY_MS, HOUR_MS, IDEMPOTENCY_KEY_CHARS_MAX } from '../base/limits.js';
@@ -17,7 +16,7 @@ import { counted } from '../base/text.js';
 import { invalidMessage, parseShortMessage } from '../mail/message/draft.js';
 import { type Draft, recipientsOf, type ShortContent, type ShortDraft } from '../mail/message/message.js';
 import type { Accepted, KeyedContent, Store } from '../mail/store/store.js';
-import { FLEET_DEVICES_MAX } from './devices.js';
+import { DeviceLimit } from './device-limit.js';
 import type { FleetStore } from './fleet-store.js';
 
 /** Idempotency-Keys that the cloud remembers, and for how long. */
@@ -186,23 +185,16 @@ interface OutboxOptions extends Pick<Ways, 'takesShort'> {
   readonly log: Log;
 }
 
-/** An hour of a device, which begins with its first message. */
-interface Hour {
-  /** On the boot's clock. */
-  readonly endMs: number;
-  /** SMS and calls that were taken, or are being taken. */
-  taken: number;
-  /** A refusal was logged. */
-  isLogged: boolean;
-}
-
 /** The door for messages of devices. */
 export class Outbox {
   readonly #options: OutboxOptions;
-  readonly #hours = new Recent<string, Hour>(FLEET_DEVICES_MAX);
+  readonly #hourly: DeviceLimit;
 
   constructor(options: OutboxOptions) {
+    const { hourlyLimit: most, clock, log } = options;
     this.#options = options;
+    const reason = `the cloud takes ${most} SMS and calls of a device in an hour`;
+    this.#hourly = new DeviceLimit({ spanMs: HOUR_MS, most, reason, clock, log });
   }
 
   /**
@@ -210,60 +202,24 @@ export class Outbox {
    * invalid, rate-limited, unavailable without a webhook, and the errors of FleetStore.takeMessage.
    */
   async take(device: string, key: string | string[] | undefined, body: unknown): Promise<string> {
+    const { takesShort, takeMessage } = this.#options;
     const { id } = (body ?? {}) as { id?: unknown };
     if (typeof id !== 'string' || id !== key || id.length > IDEMPOTENCY_KEY_CHARS_MAX) {
       const words = `The Idempotency-Key must be the message's id, of at most ${IDEMPOTENCY_KEY_CHARS_MAX} characters`;
       throw new FieldpostError('malformed-request', words);
     }
     const draft = parseMessage(body as JsonObject, device);
-    if (!this.#options.takesShort) {
+    if (!takesShort) {
       throw new FieldpostError('unavailable', 'This cloud has no way to send SMS, phone and push messages', {
         hint: 'see FIELDPOST_CLOUD_SERVER_WEBHOOK',
       });
     }
-    const hour = this.#hourOf(device);
-    try {
-      await this.#takeWithin(hour, device, messageKey(device, id), draft);
-    } catch (error) {
-      const isOver = error instanceof FieldpostError && ['rate-limited', 'queue-full'].includes(error.code);
-      // The device retries for as long as it takes.
-      if (isOver && !hour.isLogged)
-        this.#options.log.warn('device limited', { device, reason: wordsOf(error) });
-      if (isOver) hour.isLogged = true;
-      throw error;
-    }
-    return id;
-  }
-
-  async #takeWithin(hour: Hour, device: string, key: string, draft: ShortDraft): Promise<void> {
-    const { takeMessage, hourlyLimit } = this.#options;
     const { type, destination, content } = draft;
+    const keyed = { key: messageKey(device, id), hash: hashOf(type, destination, content) };
     // A push message costs nobody money.
-    const counts = type === 4 ? 0 : 1;
-    let counted = 0;
-    const admit = () => {
-      if (hour.taken + counts > hourlyLimit) {
-        const words = `the cloud takes ${hourlyLimit} SMS and calls of a device in an hour`;
-        throw new FieldpostError('rate-limited', words);
-      }
-      hour.taken += counts;
-      counted = counts;
-    };
-    let isNew = false;
-    try {
-      isNew = await takeMessage(device, draft, { key, hash: hashOf(type, destination, content) }, admit);
-    } finally {
-      if (!isNew) hour.taken -= counted;
-    }
-  }
-
-  #hourOf(device: string): Hour {
-    const nowMs = this.#options.clock.bootMs();
-    const known = this.#hours.get(device);
-    if (known !== undefined && known.endMs > nowMs) return known;
-    const hour = { endMs: nowMs + HOUR_MS, taken: 0, isLogged: false };
-    this.#hours.set(device, hour);
-    return hour;
+    const size = type === 4 ? 0 : 1;
+    await this.#hourly.within(device, size, (admit) => takeMessage(device, draft, keyed, admit));
+    return id;
   }
 }
 

@@ -225,7 +225,10 @@ t.test('what waits for one device is bounded, and counts after a restart', async
   t.match(await post(first, 'a', { to }), taken('a'));
   t.match(await post(first, 'b', { to }), taken('b'));
   const full = { status: 429, retryAfter: '60', type: 'urn:fieldpost:problem:queue-full' };
-  t.match(await post(first, 'c'), full);
+  for (const id of ['c', 'd']) t.match(await post(first, id), full);
+  const lines = first.lines.filter((line) => line.includes('device limited device=pump-3'));
+  t.match(lines, [/reason="as many messages of this device wait as the cloud takes"/]);
+  t.equal(lines.length, 1, 'logged once a day');
   await first.stop();
   await using cloud = await startCloud({ env, disk: first.disk });
   t.match(await post(cloud, 'c'), full);
