@@ -140,6 +140,9 @@ interface DevicesOptions {
   readonly devicesMax: number;
 }
 
+/** Ids of devices; `isNew`: those that are in no earlier place. */
+type Place = readonly [ids: Iterable<string>, isNew: (id: string) => boolean];
+
 /** All devices that the cloud knows. */
 export class Devices {
   readonly #options: DevicesOptions;
@@ -203,35 +206,54 @@ export class Devices {
     return this.#device(id, this.#options.watch.sighting(id));
   }
 
-  /** The first devices in this order that fit. Others run in between: the devices may be many. */
+  /** How many devices there are in each state. */
+  async count(): Promise<FleetCounts> {
+    return await this.#each(() => undefined);
+  }
+
+  /** The first devices in this order that fit. */
   async list({ after, limit, order, ...filter }: DeviceQuery): Promise<DeviceList> {
-    const { watch, keysFile, clock } = this.#options;
-    const counts = { offline: 0, online: 0, moved: 0, unheard: 0, attention: 0 };
     const compare = ORDERS[order];
     const page = new Lowest<Device>(limit, compare);
-    const last = after === null ? null : this.#device(after, watch.sighting(after));
-    let [steps, total] = [0, 0];
-    for (const id of this.#ids(keysFile()?.keys() ?? [])) {
-      if (++steps % SLICE === 0) await new Promise<void>((resolve) => clock.after(0, resolve));
-      if (id === null) continue;
-      const device = this.#device(id, watch.sighting(id));
-      counts[device.state]++;
-      if (needsHelp(device.status)) counts.attention++;
-      if (!fits(device, filter)) continue;
+    const last = after === null ? null : this.#device(after, this.#options.watch.sighting(after));
+    let total = 0;
+    const counts = await this.#each((id, sighting) => {
+      const device = this.#device(id, sighting);
+      if (!fits(device, filter)) return;
       total++;
       if (last === null || compare(device, last) > 0) page.add(device);
-    }
+    });
     const { lowest: devices, isMore } = page.end();
     return { devices, next: isMore ? (devices.at(-1)?.id ?? null) : null, total, counts };
   }
 
-  /** Each device once, and null for each that came before; at last those of the keys file. */
-  *#ids(inFile: Iterable<string>): Generator<string | null> {
+  /** Visits and counts all devices. Others run in between: the devices may be many. */
+  async #each(visit: (id: string, sighting: Sighting | null) => void): Promise<FleetCounts> {
+    const { watch, keysFile, clock } = this.#options;
+    const counts = { offline: 0, online: 0, moved: 0, unheard: 0, attention: 0 };
+    let steps = 0;
+    for (const [ids, isNew] of this.#places(keysFile()?.keys() ?? []))
+      for (const id of ids) {
+        if (++steps % SLICE === 0) await new Promise<void>((resolve) => clock.after(0, resolve));
+        if (!isNew(id)) continue;
+        const sighting = watch.sighting(id);
+        const { state, status } = sighting ?? UNHEARD;
+        counts[state]++;
+        if (needsHelp(status)) counts.attention++;
+        visit(id, sighting);
+      }
+    return counts;
+  }
+
+  /** Where ids are, at last those of the keys file, and which of them did not come before. A generator takes longer. */
+  #places(inFile: Iterable<string>): readonly Place[] {
     const { watch, documents, keys } = this.#options;
-    yield* watch.ids;
-    for (const id of documents.ids) yield watch.has(id) ? null : id;
-    for (const id of keys.ids) yield watch.has(id) || documents.about(id) !== null ? null : id;
-    for (const id of inFile) yield id === OPERATOR || this.#has(id) ? null : id;
+    return [
+      [watch.ids, () => true],
+      [documents.ids, (id) => !watch.has(id)],
+      [keys.ids, (id) => !watch.has(id) && documents.about(id) === null],
+      [inFile, (id) => id !== OPERATOR && !this.#has(id)],
+    ];
   }
 
   #recount(): void {
@@ -240,7 +262,7 @@ export class Devices {
     if (nowMs < this.#recountAtMs) return;
     this.#recountAtMs = nowMs + RECOUNT_MS;
     this.#free = devicesMax;
-    for (const id of this.#ids([])) if (id !== null) this.#free--;
+    for (const [ids, isNew] of this.#places([])) for (const id of ids) if (isNew(id)) this.#free--;
   }
 
   #device(id: string, sighting: Sighting | null): Device {

@@ -107,7 +107,7 @@ function assertHealthy({ store, accepted, fleet }: CloudParts): void {
 export async function getStatus(exchange: Exchange, parts: CloudParts): Promise<void> {
   const { config, system, store, devices, fleet, people, delivery, accepted, startedMs, faults } = parts;
   await store.look();
-  const { counts } = await devices.list({ ...ANY, limit: 1 });
+  const counts = await devices.count();
   const { state, sinceMs, reason, name = null } = delivery.relayView();
   const { used, limits, reason: fullness } = store.room();
   const settings = system.settingsFault?.() ?? null;
@@ -137,28 +137,17 @@ function faultOf(parts: CloudParts): string | null {
   }
 }
 
-/** After so many devices of a count other work gets its turn. */
-const SLICE = 2000;
-
 /** The line of `systemctl status`: the devices; health and settings only with a fault. Time alone changes nothing in it. */
 export async function statusLine(parts: CloudParts): Promise<string> {
-  const { fleet, system } = parts;
-  const counts = { online: 0, offline: 0, moved: 0 };
-  let all = 0;
-  for (const id of fleet.watch.ids) {
-    const sighting = fleet.watch.sighting(id);
-    if (sighting !== null) counts[sighting.state]++;
-    if (++all % SLICE === 0) await new Promise<void>((resolve) => system.clock.after(0, resolve));
-  }
-  const words = [`${counted(counts.online, 'device')} online`, `${counts.offline} offline`];
+  const { devices, system } = parts;
+  const { online, offline } = await devices.count();
+  const words = [`${counted(online, 'device')} online`, `${offline} offline`];
   const fault = system.settingsFault?.() ?? null;
   if (fault !== null) words.unshift(`settings refused (${fault.reason})`);
   return [...words, faultOf(parts) ?? []].flat().join(', ');
 }
 
 const CLOUD = metricsText('fieldpost_cloud_');
-/** All devices, of which only the counts are wanted. */
-const ANY = { state: null, part: '', order: 'id', version: null, attention: false, after: null } as const;
 
 /** `GET /metrics` */
 export async function getMetrics(exchange: Exchange, parts: CloudParts): Promise<void> {
@@ -169,8 +158,7 @@ export async function getMetrics(exchange: Exchange, parts: CloudParts): Promise
 async function metricsOf(parts: CloudParts): Promise<string[]> {
   const { config, system, devices, fleet, store, accepted, totals, refused, delivery } = parts;
   const { gauge, counter } = CLOUD;
-  const { counts } = await devices.list({ ...ANY, limit: 1 });
-  const { attention, ...states } = counts;
+  const { attention, ...states } = await devices.count();
   let documentCount = 0;
   for (const _ of fleet.documents.ids) documentCount++;
   return [

@@ -62,9 +62,13 @@ function fleet({
 }
 
 t.test('one device too many is refused, logged once and counted, until one is removed', async (t) => {
-  const others = Array.from({ length: CLOUD_DEVICES_MAX - 3 }, (_, n) => `other-${n}`);
-  const { devices, lines } = fleet({ seen: [{ id: 'a' }], documents: ['b', ...others], keys: ['k'] });
-  for (const id of ['a', 'b', 'k']) devices.admit(id);
+  const others = Array.from({ length: CLOUD_DEVICES_MAX - 4 }, (_, n) => `other-${n}`);
+  const { devices, lines } = fleet({
+    seen: [{ id: 'a' }],
+    documents: ['a', 'b', ...others],
+    keys: ['b', 'k'],
+  });
+  for (const id of ['a', 'b', 'k', 'last']) devices.admit(id);
   for (const id of ['c', 'd', 'c']) t.throws(() => devices.admit(id), { code: 'unavailable' });
   await t.rejects(devices.makeKey('e'), { code: 'unavailable' }, 'a new device with a key is one, too');
   t.equal(await devices.makeKey('a'), 'key of a');
@@ -116,6 +120,7 @@ t.test('a filter goes by state, part of the id, version, and who needs a person'
   const { total, counts, next } = await devices.list({ ...ALL, attention: true, limit: 1 });
   t.strictSame([total, next], [2, 'Pump-1'], 'the total of all pages');
   t.strictSame(counts, { offline: 1, online: 1, moved: 1, unheard: 1, attention: 2 }, 'of all devices');
+  t.strictSame(await devices.count(), counts);
 });
 
 t.test('the name of a document is told, and found', async (t) => {
