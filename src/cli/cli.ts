@@ -122,6 +122,8 @@ function readArguments<C extends ProgramContext>(
 
 function sayWrongOption(error: unknown, known: readonly string[]): string {
   const words = wordsOf(error).replace(/\.\s.*$/s, '');
+  const [, open] = /^Option '(--\S+)' argument is ambiguous$/.exec(words) ?? [];
+  if (open !== undefined) return `${open} needs a value; one that begins with - is given as ${open}=VALUE`;
   const [, dashes, unknown] = /^Unknown option '(--?)(.+?)'/.exec(words) ?? [];
   if (unknown === undefined) return words;
   return `there is no option ${dashes}${unknown}${guessOf(unknown, known, '--')}`;

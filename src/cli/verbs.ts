@@ -59,9 +59,10 @@ export async function forEachId(
   if (refusal !== null) throw refusal;
 }
 
-/** The ids on the command line, encoded for a path. Throws CommandError (64) with `which` if there is none. */
+/** The ids on the command line, encoded for a path. Throws CommandError (64) with `which` if one is missing. */
 export function idsIn(words: readonly string[], which: string): string[] {
-  if (words.length === 0) throw new CommandError(EXIT.usage, which);
+  // A variable of a script may be empty.
+  if (words.length === 0 || words.includes('')) throw new CommandError(EXIT.usage, which);
   return words.map((word) => encodeURIComponent(word));
 }
 

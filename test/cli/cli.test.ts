@@ -73,6 +73,12 @@ t.test('a mistyped key gets the right one as a hint', async (t) => {
     [['send', '--x'], /there is no option --x\n/],
     [['send', '-h', '-h'], / -h is given more than once\n/],
     [['send', '--subject'], /--subject.*argument missing/],
+    [
+      ['queue', '--limit', '-1'],
+      /: --limit needs a value; one that begins with - is given as --limit=VALUE\n/,
+    ],
+    [['queue', '--limit=-1'], /--limit is a whole number from 1\n/],
+    [['queue', 'cancel', 'x', ''], /: the id is missing: fieldpost queue list shows/],
     [['queue', 'canel', 'x'], /there is no queue canel; did you mean cancel/],
     [['destinations', 'delete', '1'], /there is no destinations delete/],
     [['queue', '__proto__'], /there is no queue __proto__/],

@@ -7,6 +7,7 @@ import type { ReadText } from '../../base/config/types.js';
 import { EXIT, systemCodeOf } from '../../base/errors.js';
 import { type Call, CallError, firstOf, waysOver } from '../client.js';
 import { CommandError, type OperatorContext } from '../command.js';
+import { noMore } from '../verbs.js';
 
 // The settings that say how to reach the cloud. A fault in any other setting does not matter here.
 const KEYS = ['FIELDPOST_CLOUD_SERVER_LISTEN', 'FIELDPOST_CLOUD_SERVER_KEYS_FILE', 'CREDENTIALS_DIRECTORY'];
@@ -65,11 +66,12 @@ export function pathOf(id: string): string {
   return `/devices/${encodeURIComponent(id)}`;
 }
 
-/** The only word. Throws CommandError (64) if it is missing, or more follow. */
-export function oneId(words: readonly string[]): string {
-  const [id, more] = words;
-  if (id === undefined)
-    throw new CommandError(EXIT.usage, 'the id is missing: fieldpost-cloud devices shows the ids');
-  if (more !== undefined) throw new CommandError(EXIT.usage, `unexpected word on the command line: ${more}`);
+/** Why a command without an id does nothing. */
+export const NO_ID = 'the id is missing: fieldpost-cloud devices shows the ids';
+
+/** The only word. Throws CommandError (64) if it is missing or empty, or more follow. */
+export function oneId([id = '', ...more]: readonly string[]): string {
+  if (id === '') throw new CommandError(EXIT.usage, NO_ID);
+  noMore(more);
   return id;
 }

@@ -6,7 +6,7 @@ import { joiningSteps } from '../../base/fleet-lines.js';
 import type { Command, OperatorContext } from '../command.js';
 import { forEachId, idsIn } from '../verbs.js';
 import { json } from '../words.js';
-import { connectCloud, oneId, pathOf } from './client.js';
+import { connectCloud, NO_ID, oneId, pathOf } from './client.js';
 
 /** Stands in the steps for what the cloud does not know: the address that its proxy has. */
 const CLOUD_URL = 'https://CLOUD';
@@ -68,7 +68,7 @@ no cloud answers, 75 it cannot store that now, 77 it refuses the operator's key.
   takesWords: true,
   asksService: true,
   async run(input, context) {
-    const ids = idsIn(input.words, 'the id is missing: fieldpost-cloud devices shows the ids');
+    const ids = idsIn(input.words, NO_ID);
     const call = connectCloud(context);
     await forEachId(
       ids,
