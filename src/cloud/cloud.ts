@@ -282,6 +282,7 @@ function createCloudHttp(parts: CloudParts, access: Access, system: System) {
   return createHttp({
     ...system,
     routes: CLOUD_ROUTES,
+    logWrong: (fields) => system.log.warn('wrong keys', fields),
     guard: (exchange, route) => {
       if (route?.for === 'device') access.check(exchange, exchange.id);
       if (route?.for === 'operator') access.check(exchange, null);

@@ -38,7 +38,7 @@ t.test('check and a start of the program warn of the same', needsProgram, async 
   };
   const wanted = [
     /other users can read or write the file .*\/secret \(FIELDPOST_API_TOKEN_FILE\): chmod g-w,o-rwx/,
-    /FIELDPOST_API_TOKEN gives a token of fewer than 16 characters, which can be guessed/,
+    /FIELDPOST_API_TOKEN gives a secret of fewer than 16 characters, which can be guessed/,
     /tokens travel to 0\.0\.0\.0:0 \(FIELDPOST_LISTEN\) in clear text/,
   ];
   const check = spawnSync(MAIN, ['check'], { env: { PATH: process.env.PATH, ...env }, encoding: 'utf8' });
@@ -66,7 +66,7 @@ t.test('a token is too short below 16 characters, of every kind', async (t) => {
     path === '/k/long' ? 'b'.repeat(32) : path === '/k/keys' ? `* ${'c'.repeat(20)}\npump-3 ${token}` : token;
   for (const [key, env] of kinds) {
     t.match(warningsOf(env, 0o600, textFor(LONG.slice(1))), [
-      new RegExp(`^${key} gives a token of fewer than 16 .*openssl rand`),
+      new RegExp(`^${key} gives a secret of fewer than 16 .*openssl rand`),
     ]);
     t.same(warningsOf(env, 0o600, textFor(LONG)), [], key);
   }

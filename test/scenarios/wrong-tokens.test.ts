@@ -5,9 +5,15 @@ import t from 'tap';
 import { ask } from '../support/ask.js';
 import { needsProgram, startIn } from '../support/daemon.js';
 
-for (const [command, key, text, path] of [
-  ['run', 'FIELDPOST_API_TOKEN_FILE', 'right', '/api/internal/messages'],
-  ['cloud', 'FIELDPOST_CLOUD_SERVER_KEYS_FILE', 'pump-3 right\n', '/devices/pump-3/destinations'],
+for (const [command, key, text, path, event] of [
+  ['run', 'FIELDPOST_API_TOKEN_FILE', 'right', '/api/internal/messages', 'wrong tokens'],
+  [
+    'cloud',
+    'FIELDPOST_CLOUD_SERVER_KEYS_FILE',
+    'pump-3 right\n',
+    '/devices/pump-3/destinations',
+    'wrong keys',
+  ],
 ] as const)
   t.test(`fieldpost ${command}: 30 guesses make two lines`, needsProgram, async (t) => {
     const directory = t.testdir();
@@ -23,10 +29,10 @@ for (const [command, key, text, path] of [
         401,
       );
     t.equal(await daemon.end('SIGTERM'), 0);
-    const lines = daemon.lines.filter((line) => line.includes('wrong tokens'));
+    const lines = daemon.lines.filter((line) => /wrong (?:tokens|keys)/.test(line));
     t.match(lines, [
-      `wrong tokens count=1 peer=127.0.0.1 path=${path}`,
-      `wrong tokens count=29 peer=127.0.0.1 path=${path}`,
+      `${event} count=1 peer=127.0.0.1 path=${path}`,
+      `${event} count=29 peer=127.0.0.1 path=${path}`,
     ]);
     t.notMatch(daemon.lines.join(), /not-that-one/);
   });

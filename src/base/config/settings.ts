@@ -253,7 +253,7 @@ export class Check<R, C> {
   tokens(member: keyof R, tokens: readonly (string | null)[]): void {
     if (!tokens.some((token) => token !== null && token.length < TOKEN_CHARS_MIN)) return;
     this.warn(
-      `${this.#row(member).key} gives a token of fewer than ${TOKEN_CHARS_MIN} characters, which can be guessed: make one with openssl rand -hex 16`,
+      `${this.#row(member).key} gives a secret of fewer than ${TOKEN_CHARS_MIN} characters, which can be guessed: make one with openssl rand -hex 16`,
     );
   }
 

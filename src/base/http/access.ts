@@ -71,18 +71,25 @@ function foreignPage(header: string): FieldpostError {
   return new FieldpostError('not-local', words, { hint: 'only programs on this device may call' });
 }
 
+interface WrongSecretsOptions {
+  readonly clock: Pick<Clock, 'bootMs' | 'after'>;
+  readonly log: Pick<Log, 'warn'>;
+  /** Logs wrong secrets; left out, they are tokens. */
+  readonly logWrong?: ((fields: LogFields) => void) | undefined;
+}
+
 /**
- * Logs the first wrong token at once, and then once an hour how many came since: whoever guesses, or has an old token, may
- * go on for days.
+ * Logs the first wrong secret at once, and then once an hour how many came since: whoever guesses, or has an old one, may go
+ * on for days.
  */
-export class WrongTokens {
-  readonly #log: Pick<Log, 'warn'>;
+export class WrongSecrets {
+  readonly #logWrong: (fields: LogFields) => void;
   readonly #alarm: Alarm;
   #count = 0;
   #last: LogFields = {};
 
-  constructor({ clock, log }: { clock: Pick<Clock, 'bootMs' | 'after'>; log: Pick<Log, 'warn'> }) {
-    this.#log = log;
+  constructor({ clock, log, logWrong }: WrongSecretsOptions) {
+    this.#logWrong = logWrong ?? ((fields) => log.warn('wrong tokens', fields));
     this.#alarm = new Alarm(clock, () => this.#logAll());
   }
 
@@ -101,7 +108,7 @@ export class WrongTokens {
 
   #logAll(): void {
     if (this.#count === 0) return;
-    this.#log.warn('wrong tokens', { count: this.#count, ...this.#last });
+    this.#logWrong({ count: this.#count, ...this.#last });
     this.#count = 0;
     this.#alarm.in(HOUR_MS);
   }

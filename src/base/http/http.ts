@@ -7,9 +7,9 @@ import type { Socket } from 'node:net';
 import { busyOf, FieldpostError, systemCodeOf } from '../errors.js';
 import { HEADER_SECTION_BYTES_MAX, HEADERS_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SECOND_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
-import type { Log } from '../system/log.js';
+import type { Log, LogFields } from '../system/log.js';
 import { cut } from '../text.js';
-import { WrongTokens } from './access.js';
+import { WrongSecrets } from './access.js';
 import { cutShort, IncomingRequest } from './body.js';
 import { type Door, discard } from './connection.js';
 import { Connections, httpMemory, type MemoryListeners, placesIn, stoppingNow } from './connections.js';
@@ -74,6 +74,8 @@ interface HttpParts<Route extends Routed> extends MemoryListeners {
   readonly refused?: (exchange: Exchange, code: AnsweredCode) => void;
   readonly clock: Clock;
   readonly log: Log;
+  /** Logs wrong secrets; left out, they are tokens. */
+  readonly logWrong?: ((fields: LogFields) => void) | undefined;
   /** Memory of the process; left out, there is no limit. */
   readonly memoryBytes?: number | undefined;
   /** How many files the process may open for its clients; left out, there is no limit. */
@@ -86,8 +88,8 @@ interface HttpParts<Route extends Routed> extends MemoryListeners {
 export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http {
   const memory = httpMemory(parts.memoryBytes ?? Number.POSITIVE_INFINITY, parts);
   const connections = new Connections(parts.clock, memory, placesIn(parts.descriptors));
-  const wrongTokens = new WrongTokens(parts);
-  const dispatch = createDispatch(parts, wrongTokens);
+  const wrongSecrets = new WrongSecrets(parts);
+  const dispatch = createDispatch(parts, wrongSecrets);
   return {
     makeServer(kind, path = '') {
       const server = makeServer(connections, dispatch, parts.patience ?? PATIENCE);
@@ -95,7 +97,7 @@ export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http 
     },
     async stop(withinMs) {
       await connections.stop(withinMs);
-      wrongTokens.end();
+      wrongSecrets.end();
     },
   };
 }
@@ -103,7 +105,7 @@ export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http 
 /** A function that hands a request to its route, or answers with a problem. It never rejects. */
 function createDispatch<Route extends Routed>(
   parts: HttpParts<Route>,
-  wrongTokens: WrongTokens,
+  wrongSecrets: WrongSecrets,
 ): (exchange: Exchange) => Promise<void> {
   const { routes, guard, handle, log } = parts;
   const find = createRouter(routes);
@@ -126,7 +128,7 @@ function createDispatch<Route extends Routed>(
     const { authorization } = exchange.req.headers;
     const peer = exchange.req.socket.remoteAddress;
     if (code === 'unauthorized' && authorization !== undefined)
-      wrongTokens.note({ peer, path: cut(exchange.path, PATH_CHARS_LOGGED) });
+      wrongSecrets.note({ peer, path: cut(exchange.path, PATH_CHARS_LOGGED) });
     const { method } = exchange.req;
     const fields = { method, path: exchange.path, status };
     if (isAnswered(error)) log.debug('request refused', { ...fields, code });

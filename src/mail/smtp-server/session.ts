@@ -11,7 +11,7 @@
  */
 import type { Socket } from 'node:net';
 import { type ErrorCode, FieldpostError, wordsOf } from '../../base/errors.js';
-import type { WrongTokens } from '../../base/http/access.js';
+import type { WrongSecrets } from '../../base/http/access.js';
 import { MIB, SECOND_MS } from '../../base/limits.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';
@@ -73,7 +73,7 @@ interface SessionParts extends SmtpParts {
   /** True if other devices can reach the listener: then TLS comes first, if there is a certificate. */
   readonly isExposed: boolean;
   /** Of all sessions. */
-  readonly wrongLogins: WrongTokens;
+  readonly wrongLogins: WrongSecrets;
 }
 
 type Mode = 'connected' | 'greeted' | 'logged in';

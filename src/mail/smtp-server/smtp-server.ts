@@ -2,7 +2,7 @@
  * The SMTP server: takes mails from programs of this device, and from other devices.
  */
 import { createServer, type Server, type Socket } from 'node:net';
-import { digest, WrongTokens } from '../../base/http/access.js';
+import { digest, WrongSecrets } from '../../base/http/access.js';
 import { discard, linger } from '../../base/http/connection.js';
 import { placesIn } from '../../base/http/connections.js';
 import { SECOND_MS } from '../../base/limits.js';
@@ -29,7 +29,7 @@ export interface SmtpServer {
 export function createSmtpServer(parts: SmtpParts): SmtpServer {
   const secrets = { all: parts.tokens.map(digest), send: (parts.sendTokens ?? []).map(digest) };
   const sessions = new Map<SmtpSession, Promise<void>>();
-  const wrongLogins = new WrongTokens(parts);
+  const wrongLogins = new WrongSecrets(parts);
   const { sessions: sessionsMax } = placesIn(parts.descriptors);
   let isStopping = false;
 
