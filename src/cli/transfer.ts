@@ -35,8 +35,9 @@ files, or etcd. The cloud may run meanwhile.
                it the name FILE; without it, to standard output
 
 Exit status: 0 the export is whole, 66 there is no state, 69 etcd cannot be
-reached, 73 FILE is no regular file, 74 something cannot be read or written, 78
-the settings of the store have a fault.`,
+reached, 73 FILE is no regular file, 74 something cannot be read or written, 77
+the files of the state belong to another user, 78 the settings of the store have
+a fault.`,
   examples: [
     ['fieldpost-cloud export --out /var/backups/fieldpost-cloud', 'a backup, in place of the one before'],
   ],

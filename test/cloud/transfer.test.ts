@@ -406,7 +406,7 @@ t.test('what is refused', async (t: Test) => {
   await t.rejects(imported(busy, text), code('already-running'));
   const uidOf = (path: string) => ({ uid: path === '/proc/self' ? 0 : 7 }) as ReturnType<StatOf>;
   const foreign = { state: () => stateWith({ statOf: uidOf }) };
-  await t.rejects(imported(foreign, text), { code: 'forbidden', hint: /sudo -u '#7'/ });
+  await t.rejects(imported(foreign, text), { code: 'forbidden', hint: /sudo -u '#7' .* import FILE$/ });
 
   const shared = etcdOf();
   shared.server.onOp = (client, op) => {
@@ -490,4 +490,37 @@ t.test('a large export goes to etcd in transactions that it takes', async (t) =>
   const text = await exportOf(records);
   t.same(await imported(place, text), { document: 300, keys: 0, presence: 0 });
   t.strictSame(recordsOf(await exported(place)), records);
+});
+
+t.test('an export by a user who may not read the files of another says whose they are', async (t) => {
+  const files = filesOf();
+  await populate(files);
+  const { disk, outside } = files;
+  const exportedBy = (statOf: StatOf) =>
+    exported({
+      state: () =>
+        new FileState({ disk, clock: outside.clock, takeLock: freeLock, statOf, directory: DIRECTORY }),
+    });
+  const uidsOf = (own: number) => (path: string) =>
+    ({ uid: path === '/proc/self' ? own : 7 }) as ReturnType<StatOf>;
+  t.match(await exportedBy(uidsOf(0)), '"kind":"end"', 'root may read them');
+  const denied = Object.assign(new Error('EACCES: permission denied'), { code: 'EACCES' });
+  const list = t.capture(disk, 'list', () => Promise.reject(denied));
+  const message = '/var/lib belongs to user 7, and this is user 8';
+  const foreign = {
+    code: 'forbidden',
+    message,
+    hint: "run it as that user: sudo -u '#7' fieldpost-cloud export",
+  };
+  await t.rejects(exportedBy(uidsOf(8)), foreign, 'the directory is closed');
+  await t.rejects(
+    exportedBy(uidsOf(7)),
+    { code: 'storage-failed', message: /EACCES/ },
+    'no matter of the user',
+  );
+  list.restore();
+  disk.onRead = (path) => (path.endsWith('/keys.json') || path.endsWith('/keys.json.1') ? 'EACCES' : null);
+  await t.rejects(exportedBy(uidsOf(8)), foreign, 'a file is closed');
+  disk.onRead = (path) => (path.endsWith('/presence.json') ? 'EIO' : null);
+  await t.rejects(exportedBy(uidsOf(8)), { code: 'storage-failed', message: /EIO/ });
 });

@@ -5,7 +5,7 @@
 import { dirname, join } from 'node:path';
 import type { StatOf } from '../../base/config/types.js';
 import { dataIn, lineOf, replace } from '../../base/durable-file.js';
-import { FieldpostError } from '../../base/errors.js';
+import { FieldpostError, systemCodeOf } from '../../base/errors.js';
 import { isJsonObject } from '../../base/json.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Disk } from '../../base/system/disk.js';
@@ -56,6 +56,15 @@ export class FileState implements StateStore {
   }
 
   async read(each: (record: StateRecord) => Promise<void>): Promise<void> {
+    try {
+      await this.#readAll(each);
+    } catch (error) {
+      const isDenied = error instanceof FieldpostError && systemCodeOf(error.cause) === 'EACCES';
+      throw (isDenied && this.#notOurs('export')) || error;
+    }
+  }
+
+  async #readAll(each: (record: StateRecord) => Promise<void>): Promise<void> {
     const { disk, directory, clock } = this.#options;
     const names = await orFailed('The state cannot be read', async () => {
       await assertImported(disk, directory);
@@ -86,7 +95,9 @@ export class FileState implements StateStore {
 
   async begin(digest: string): Promise<void> {
     const { disk, takeLock, directory } = this.#options;
-    this.#assertOwn(dirname(directory));
+    // The cloud could not change files of another user.
+    const notOurs = this.#notOurs('import FILE');
+    if (notOurs !== null) throw notOurs;
     await stored(async () => {
       await disk.makeDirectory(join(directory, 'outbox'));
       this.#lock = await takeLock(join(directory, 'outbox', 'lock')).catch((error) => {
@@ -126,15 +137,16 @@ export class FileState implements StateStore {
     await this.#lock?.release();
   }
 
-  /** The cloud could not change files of another user. */
-  #assertOwn(stateDir: string): void {
+  /** What to do if the files belong to another user; null: they do not, as far as is known. */
+  #notOurs(command: string): FieldpostError | null {
+    const stateDir = dirname(this.#options.directory);
     const [found, own] = [stateDir, '/proc/self'].map(this.#options.statOf);
-    if (!found || !own || found.uid === own.uid) return;
-    throw new FieldpostError(
+    if (!found || !own || found.uid === own.uid) return null;
+    return new FieldpostError(
       'forbidden',
       `${stateDir} belongs to user ${found.uid}, and this is user ${own.uid}`,
       {
-        hint: `run it as that user: sudo -u '#${found.uid}' fieldpost-cloud import FILE`,
+        hint: `run it as that user: sudo -u '#${found.uid}' fieldpost-cloud ${command}`,
       },
     );
   }
