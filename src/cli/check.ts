@@ -115,7 +115,7 @@ function refused(
   return EXIT.config;
 }
 
-/** A setting with what gives its value; `by` is the variable. */
+/** A setting with what gives its value; `by` is the variable, or the file of the credential. */
 interface Sourced {
   readonly key: string;
   readonly value: string;
@@ -129,8 +129,9 @@ function settingOf(row: Row<unknown>, value: string, { env, places }: ProgramCon
   const own = credential === null ? [key] : [key, `${key}_FILE`];
   const by = own.find(isSet) ?? (value === '' ? undefined : also.find(isSet));
   if (by !== undefined) return { key, value, by, source: places?.get(by) ?? 'environment' };
-  const isGiven = credential !== null && value !== '';
-  return { key, value, by: credential ?? '', source: isGiven ? 'credential' : 'default' };
+  if (credential === null || value === '') return { key, value, by: '', source: 'default' };
+  // The path says that it is the one of the running service, and not a later one that a restart reads.
+  return { key, value, by: `${env.CREDENTIALS_DIRECTORY}/${credential}`, source: 'credential' };
 }
 
 /** `KEY=value`, and behind it what gives it. */
@@ -138,7 +139,7 @@ function listOf(settings: readonly Sourced[], count: number, program: string): s
   const longest = Math.max(...settings.map(({ key, value }) => key.length + 1 + value.length));
   const chars = Math.min(longest, SETTING_CHARS_MAX);
   const lines = settings.map(({ key, value, source, by }) => {
-    const via = by === key || by === '' || source === 'default' ? '' : `${by}, `;
+    const via = by === key || by === '' ? '' : `${by}, `;
     const words = typeof source === 'string' ? source : inWords(source);
     return `${visible(`${key}=${value}`).padEnd(chars)}  ${visible(via + words)}`;
   });

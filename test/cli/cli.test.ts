@@ -281,7 +281,10 @@ t.test('check tells where each setting stands, for scripts, too; and where a fau
   const { out } = await fieldpost(['check'], { files });
   t.match(out, /^FIELDPOST_RELAY=\S+ +\/etc\/fieldpost\/fieldpost\.env:2$/m);
   t.match(out, /^FIELDPOST_LOG=warn +\/etc\/fieldpost\/conf\.d\/a\.env:3$/m, 'the line that holds');
-  t.match(out, /^FIELDPOST_RELAY_PASSWORD=\(hidden\) +relay-password, credential$/m);
+  t.match(
+    out,
+    /^FIELDPOST_RELAY_PASSWORD=\(hidden\) +\/run\/credentials\/fieldpost\.service\/relay-password, credential$/m,
+  );
   const read = async (...args: string[]) =>
     JSON.parse((await fieldpost(['check', '--json', ...args], { files })).out);
   const { config, settings, warnings } = await read();

@@ -186,7 +186,7 @@ async function badSetting(t: Test, it: Container): Promise<void> {
   await it.must('rm /etc/fieldpost-cloud/conf.d/x.env; systemctl restart fieldpost-cloud');
   t.match(
     await it.must('fieldpost-cloud check'),
-    /^FIELDPOST_RELAY_PASSWORD=\(hidden\) +relay-password, credential$/m,
+    /^FIELDPOST_RELAY_PASSWORD=\(hidden\) +\/run\/credentials\/fieldpost-cloud\.service\/relay-password, credential$/m,
   );
 }
 

@@ -192,7 +192,7 @@ async function encryptedPassword(t: Test, it: Container): Promise<void> {
   await it.until(`ls ${RELAYED}`, new RegExp(id));
   t.match(
     await it.must('fieldpost check'),
-    /^FIELDPOST_RELAY_PASSWORD=\(hidden\) +relay-password, credential$/m,
+    /^FIELDPOST_RELAY_PASSWORD=\(hidden\) +\/run\/credentials\/fieldpost\.service\/relay-password, credential$/m,
   );
   await it.must(`rm ${dropIn} ${encrypted}; mv /var/password ${plain}; systemctl daemon-reload`);
   await it.must('systemctl restart fieldpost.service');
@@ -205,7 +205,10 @@ async function joins(t: Test, it: Container): Promise<void> {
   await it.must(save, 'key-of-pump-3\n');
   await setTo(it, `${RELAY}${settings}\n`);
   await it.must(restart);
-  t.match(await it.must('fieldpost check'), /^FIELDPOST_CLOUD_KEY=\(hidden\) +cloud-key, credential$/m);
+  t.match(
+    await it.must('fieldpost check'),
+    /^FIELDPOST_CLOUD_KEY=\(hidden\) +\/run\/credentials\/fieldpost\.service\/cloud-key, credential$/m,
+  );
   t.match(await it.must(properties('StatusText')), /, cloud (?!disabled)/, 'it calls the cloud');
   await it.must('rm /etc/credstore/fieldpost.cloud-key');
   await setTo(it, RELAY);
