@@ -230,15 +230,19 @@ export class Outbox {
  */
 export type DeviceContent = ShortContent & { readonly device?: string; readonly lang?: Lang };
 
-/** The message in a device's request. Throws invalid with all faults. */
+/**
+ * The message in a device's request. The contract has no other members: a priority, for example, is a matter of the device.
+ * Throws invalid with all faults.
+ */
 function parseMessage(body: JsonObject, device: string): ShortDraft {
   const faults: Fault[] = [];
   const report = (field: string, detail: string) => faults.push({ pointer: `/${field}`, detail });
-  const { type } = body;
-  const isShort = type === 2 || type === 3 || type === 4;
-  if (!isShort)
+  const { type, destination, message, title, auto_open, app_data } = body;
+  const isPush = type !== 2 && type !== 3;
+  if (isPush && type !== 4)
     report('type', 'must be the integer 2 (SMS), 3 (phone) or 4 (push); email goes through a relay');
-  const draft = parseShortMessage(isShort ? type : 4, body, report);
+  const members = { destination, message, ...(isPush && { title, auto_open, app_data }) };
+  const draft = parseShortMessage(isPush ? 4 : type, members, report);
   if (faults.length > 0) throw invalidMessage(faults);
   const content: DeviceContent = { ...draft.content, device };
   return { ...draft, content };

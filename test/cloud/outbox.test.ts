@@ -137,6 +137,15 @@ t.test('while SMS to people fill their part, mails are told, also of the devices
   });
 });
 
+t.test('members that the contract does not have are ignored', async (t) => {
+  await using cloud = await startCloud({ send: down });
+  const others = { collapse_key: 'k', priority: 5, expires_in_s: 1, subject: 'Pump', title: 'Pump' };
+  for (const device of ['pump-3', 'pump-4']) t.match(await post(cloud, device, 'a', others), taken);
+  await cloud.clock.advance(2 * SECOND_MS);
+  const { outbox } = (await cloud.call('GET', '/status')).json;
+  t.strictSame(outbox, { mail: 0, short: 0, devices: 2 }, 'no device ends a message of another');
+});
+
 t.test('messages of devices that fill the disk leave room for a notification', async (t) => {
   await using relay = await fakeRelay();
   await using cloud = await startCloud({
@@ -149,11 +158,13 @@ t.test('messages of devices that fill the disk leave room for a notification', a
   const body = { destinations: [JAN] };
   await cloud.call('PUT', '/devices/pump-3/destinations', { headers: { 'If-None-Match': '*' }, body });
   await cloud.call('PUT', '/devices/pump-3/heartbeat', { body: { state: 'running' } });
-  const push = { type: 4, destination: 'OWNER', message: 'x'.repeat(50_000) };
+  const push = { type: 4, destination: 'OWNER', message: 'x'.repeat(50_000), priority: 'high' };
   let last = await post(cloud, 'thief-0', 'm', push);
   for (let n = 1; last.status === 202; n++) last = await post(cloud, `thief-${n}`, 'm', push);
   t.match(last, full);
   t.match(await cloud.call('GET', '/healthz'), { status: 200 });
+  const { queue } = (await cloud.call('GET', '/status')).json;
+  t.equal(queue.reason, null, 'what is kept for notifications is free');
   for (let passed = 0; relay.mails.length === 0 && passed < 300; passed++) {
     await cloud.clock.advance(SECOND_MS);
     await new Promise((resolve) => setImmediate(resolve));
