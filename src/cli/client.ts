@@ -164,10 +164,8 @@ export async function callFirst(
 }
 
 /** Throws if the program that listens there is not of root, of the service, or of this user. It would learn the token. */
-async function refuseStranger(
-  listener: ListenConfig & { kind: 'tcp' },
-  { env, listenerUids, statOf, service }: CallContext,
-): Promise<void> {
+async function refuseStranger(listener: ListenConfig & { kind: 'tcp' }, context: CallContext): Promise<void> {
+  const { env, listenerUids, statOf, service } = context;
   const own = statOf?.('/proc/self');
   if (listenerUids === undefined || statOf === undefined || !own) return;
   // A relative directory may be anybody's.
@@ -179,8 +177,8 @@ async function refuseStranger(
   const { host, port } = addressOf(listener);
   const stranger = (await listenerUids(host, port)).find((uid) => !trusted.includes(uid) && !isService(uid));
   if (stranger === undefined) return;
-  const words = `a program of user ${stranger} listens on ${showListener(listener)}: it does not get the token`;
-  const hint = 'If it is the daemon, FIELDPOST_STATE_DIR must name its directory; or use its unix socket.';
+  const words = `a program of user ${stranger} listens on ${showListener(listener)}: it does not get the ${isDaemon(context) ? 'token' : 'key'}`;
+  const hint = `If it is the ${nounOf(context)}, FIELDPOST_STATE_DIR must name its directory; or use its unix socket.`;
   throw new CallError(EXIT.noPermission, words, hint, { code: 'EPERM' });
 }
 
