@@ -5,6 +5,7 @@
  * told together. The ledger keeps the cut, so a batch has the same members after a crash, whoever tells it. What is told is
  * dropped from the ledger; a crash in between offers it again, and the outbox knows its key.
  */
+import { grouped } from '../base/collections.js';
 import { wordsOf } from '../base/errors.js';
 import { SECOND_MS } from '../base/limits.js';
 import { Alarm } from '../base/retry/alarm.js';
@@ -37,18 +38,23 @@ interface DeskOptions {
 }
 
 /** News, and their place in the order in which they were kept. */
-export interface PendingNews {
+interface KeptNews {
   readonly news: DeviceNews;
   readonly order: number;
+}
+
+/** News with their batch; null: the open one. */
+export interface PendingNews extends KeptNews {
+  readonly batch: string | null;
 }
 
 /** The news that people are not told yet. */
 export class NewsDesk {
   readonly #options: DeskOptions;
   readonly #alarm: Alarm;
-  readonly #pending = new Map<string, PendingNews>();
+  readonly #pending = new Map<string, KeptNews>();
   /** Each device's news, the oldest first. */
-  readonly #byDevice = new Map<string, PendingNews[]>();
+  readonly #byDevice = new Map<string, KeptNews[]>();
   /** The order of the last news of each closed batch. */
   readonly #cuts = new Map<string, number>();
   /** What is told, and could not be dropped. */
@@ -56,7 +62,6 @@ export class NewsDesk {
   #open: { readonly id: string; readonly closesMs: number } | null = null;
   #running: Promise<void> | null = null;
   #isWanted = false;
-  #isEnding = false;
   /** False before start() and after stop(). */
   #isOn = false;
   #reason: string | null = null;
@@ -78,9 +83,16 @@ export class NewsDesk {
     return this.#byDevice.get(device)?.map(({ news }) => news.id) ?? [];
   }
 
-  /** The news of a device with their batches, the oldest first; null: the open one. */
-  batchesOf(device: string): readonly (PendingNews & { readonly batch: string | null })[] {
-    return this.#byDevice.get(device)?.map((one) => ({ ...one, batch: this.#batchOf(one) })) ?? [];
+  /** All news with their batches, the oldest first. After a day of refusals there are thousands of both. */
+  inOrder(): readonly PendingNews[] {
+    const cuts = [...this.#cuts].sort(([, a], [, b]) => a - b);
+    let next = 0;
+    return [...this.#pending.values()]
+      .sort((a, b) => a.order - b.order)
+      .map((one) => {
+        while ((cuts[next]?.[1] ?? one.order) < one.order) next++;
+        return { ...one, batch: cuts[next]?.[0] ?? null };
+      });
   }
 
   get ids(): Iterable<string> {
@@ -146,13 +158,11 @@ export class NewsDesk {
 
   /** Closes the open batch and tells it: whoever tells next does not know whom of its people this one has told. */
   async stop(): Promise<void> {
+    if (!this.#isOn) return;
+    this.#isOn = false;
     this.#alarm.end();
     await this.#running;
-    this.#isEnding = true;
-    this.#retryMs = 0;
-    this.soon();
-    this.#isOn = false;
-    await this.#running;
+    await this.#run();
   }
 
   async #run(): Promise<void> {
@@ -188,37 +198,35 @@ export class NewsDesk {
   /** Returns why some are not told; null: nothing failed. News of one device are told in order. */
   async #tellAll(): Promise<Error | null> {
     const behind = new Set<string>();
+    const cuts = [...this.#cuts.keys()];
+    const batches = this.#batches();
     let refusal: Error | null = null;
-    for (const batch of this.#closed()) refusal = (await this.#tellClosed(batch, behind)) ?? refusal;
-    const used = new Set(this.#inOrder().map(({ batch }) => batch));
-    const unused = [...this.#cuts.keys()].filter((batch) => !used.has(batch));
+    for (const [id, members] of batches)
+      if (id !== null) refusal = (await this.#tellClosed(id, members, behind)) ?? refusal;
+    const unused = cuts.filter((id) => this.#left(batches.get(id)).length === 0);
     if (unused.length > 0) await this.#drop([], unused);
-    return (await this.#tellOpen(behind)) ?? refusal;
+    return (await this.#tellOpen(batches.get(null) ?? [], behind)) ?? refusal;
   }
 
-  /** The closed batches with news, the oldest first. */
-  #closed(): NewsBatch[] {
-    const batches = new Map<string, DeviceNews[]>();
-    for (const { news, batch } of this.#inOrder()) {
-      if (batch === null) continue;
-      const members = batches.get(batch);
-      if (members === undefined) batches.set(batch, [news]);
-      else members.push(news);
-    }
-    return [...batches].map(([id, news]) => ({ id, news }));
+  #batches(): Map<string | null, PendingNews[]> {
+    return grouped(this.inOrder(), ({ batch }) => batch);
+  }
+
+  /** Without those that were told or taken back meanwhile. */
+  #left(members: readonly PendingNews[] = []): readonly PendingNews[] {
+    return members.filter(({ news }) => this.#pending.has(news.id));
   }
 
   /** `behind`: devices with earlier news that are not told; it gets those of this batch. */
-  async #tellClosed(batch: NewsBatch, behind: Set<string>): Promise<Error | null> {
-    const mustWait = batch.news.some(({ device }) => behind.has(device));
-    const refusal = mustWait ? null : await this.#tell(batch, true);
-    for (const { id, device } of batch.news) if (this.#pending.has(id)) behind.add(device);
+  async #tellClosed(id: string, members: readonly PendingNews[], behind: Set<string>): Promise<Error | null> {
+    const mustWait = members.some(({ news }) => behind.has(news.device));
+    const refusal = mustWait ? null : await this.#tell(id, members, true);
+    for (const { news } of this.#left(members)) behind.add(news.device);
     return refusal;
   }
 
-  async #tellOpen(behind: Set<string>): Promise<Error | null> {
-    const news = this.#inOrder().flatMap(({ news, batch }) => (batch === null ? [news] : []));
-    if (news.length === 0) {
+  async #tellOpen(members: readonly PendingNews[], behind: Set<string>): Promise<Error | null> {
+    if (members.length === 0) {
       this.#open = null;
       return null;
     }
@@ -226,21 +234,22 @@ export class NewsDesk {
     const nowMs = clock.bootMs();
     this.#open ??= { id: newId(), closesMs: nowMs + DIGEST_WINDOW_MS };
     const { id, closesMs } = this.#open;
-    if (nowMs < closesMs && !this.#isEnding) {
+    if (nowMs < closesMs && this.#isOn) {
       this.#alarm.at(closesMs);
-      return await this.#tell({ id, news: news.filter(({ device }) => !behind.has(device)) }, false);
+      const open = members.filter(({ news }) => !behind.has(news.device));
+      return await this.#tell(id, open, false);
     }
     // If an earlier try has made the cut after all, memory knows it by now, and these are the news of another batch.
     if (!this.#cuts.has(id)) await ledger().cut(id);
     this.#open = null;
     this.#isWanted = true;
-    const batch = this.#closed().find((one) => one.id === id);
-    return batch === undefined ? null : await this.#tellClosed(batch, behind);
+    return await this.#tellClosed(id, this.#batches().get(id) ?? [], behind);
   }
 
-  async #tell(batch: NewsBatch, isClosed: boolean): Promise<Error | null> {
-    if (batch.news.length === 0 || !this.#options.ledger().mayTell) return null;
-    const { told, refusal } = await this.#options.tell(batch, isClosed);
+  async #tell(id: string, members: readonly PendingNews[], isClosed: boolean): Promise<Error | null> {
+    const news = this.#left(members).map(({ news }) => news);
+    if (news.length === 0 || !this.#options.ledger().mayTell) return null;
+    const { told, refusal } = await this.#options.tell({ id, news }, isClosed);
     await this.#drop([...told], []);
     return refusal;
   }
@@ -256,24 +265,5 @@ export class NewsDesk {
     for (const batch of undropped.cuts) this.removeCut(batch);
     undropped.news.clear();
     undropped.cuts.clear();
-  }
-
-  /** All news with their batches; null: the open one. After a day of refusals there are thousands of both. */
-  #inOrder(): { readonly news: DeviceNews; readonly batch: string | null }[] {
-    const cuts = [...this.#cuts].sort(([, a], [, b]) => a - b);
-    let next = 0;
-    return [...this.#pending.values()]
-      .sort((a, b) => a.order - b.order)
-      .map(({ news, order }) => {
-        while ((cuts[next]?.[1] ?? order) < order) next++;
-        return { news, batch: cuts[next]?.[0] ?? null };
-      });
-  }
-
-  /** The batch of news; null: the open one. */
-  #batchOf({ order }: PendingNews): string | null {
-    let [batch, cutAt] = [null as string | null, Number.POSITIVE_INFINITY];
-    for (const [name, at] of this.#cuts) if (at >= order && at < cutAt) [batch, cutAt] = [name, at];
-    return batch;
   }
 }

@@ -100,10 +100,12 @@ t.test('what was cut has the same members after a start', async (t) => {
   bench.desk.addCut('old', 2);
   bench.desk.addCut('older', 1);
   t.strictSame(
-    bench.desk.batchesOf('a').map(({ news, batch }) => [news.id, batch]),
+    bench.desk.inOrder().map(({ news, batch }) => [news.id, batch]),
     [
       ['1', 'older'],
+      ['2', 'old'],
       ['3', null],
+      ['4', null],
     ],
   );
   t.strictSame(bench.told, [], 'nothing before the start');

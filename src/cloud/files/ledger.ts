@@ -10,6 +10,7 @@
  *   nothing          it fails                                                      vital
  */
 import { join } from 'node:path';
+import { grouped } from '../../base/collections.js';
 import { DurableFile, type Low, openLow } from '../../base/durable-file.js';
 import { FieldpostError, wordsOf } from '../../base/errors.js';
 import { mapOf, shapeOf } from '../../base/json.js';
@@ -20,7 +21,7 @@ import type { Disk } from '../../base/system/disk.js';
 import type { Log, LogFields } from '../../base/system/log.js';
 import { type DeviceNews, isHappening, type News } from '../fleet-store.js';
 import { isMoment, MOMENT, type Moment } from '../moment.js';
-import type { DeskLedger, NewsDesk } from '../news.js';
+import type { DeskLedger, NewsDesk, PendingNews } from '../news.js';
 import {
   afterAbsence,
   CLOUD_GRACE_MS,
@@ -192,8 +193,9 @@ export class FileLedger implements WatchLedger, DeskLedger {
       deciding.map(({ id, decision }, n) => [id, { ...decision, order: firstOrder + n }]),
     );
     this.#news += deciding.length;
+    const pending = grouped(desk.inOrder(), ({ news }) => news.device);
     this.#file.data = Object.fromEntries(
-      Array.from(devices, ([id, device]) => [id, writtenOf(device, desk.batchesOf(id), decided.get(id))]),
+      Array.from(devices, ([id, device]) => [id, writtenOf(device, pending.get(id), decided.get(id))]),
     );
     this.#writtenMs = clock.bootMs();
     this.#unwritten = 'nothing';
@@ -260,8 +262,8 @@ type Written = Readonly<Record<string, WrittenDevice>>;
 /** The device for the file, with what is decided. */
 function writtenOf(
   { presence, told, heard, away, since, status }: Watched,
-  pending: ReturnType<NewsDesk['batchesOf']>,
-  decided: (Decision & { readonly order: number }) | undefined,
+  pending: readonly PendingNews[] = [],
+  decided?: Decision & { readonly order: number },
 ): WrittenDevice {
   const { said, everyMs, damping } = presence;
   const news = pending
