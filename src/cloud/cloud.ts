@@ -166,11 +166,12 @@ async function build(
 function storeOfTeller(fleet: FleetStore, store: Store, accepted: AcceptedMessages) {
   return {
     accept(draft: Draft, keyed: KeyedContent) {
-      if (!fleet.mayTell()) throw new FieldpostError('unavailable', 'another instance tells people now');
+      if (!fleet.office.isLeader)
+        throw new FieldpostError('unavailable', 'another instance tells people now');
       return accepted.accept(draft, keyed);
     },
     recall: (key: string) => store.recall(key),
-    mayTakeMore: () => fleet.mayTell() && accepted.mayTakeMore,
+    mayTakeMore: () => fleet.office.isLeader && accepted.mayTakeMore,
   };
 }
 

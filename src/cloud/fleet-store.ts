@@ -2,6 +2,7 @@
  * What the reference cloud needs of a store. There are two: files on one machine (files/), and etcd, which several instances
  * share (etcd/).
  */
+import { FieldpostError } from '../base/errors.js';
 import type { Conditions } from '../base/http/etag.js';
 import { shapeOf } from '../base/json.js';
 import { MINUTE_MS } from '../base/limits.js';
@@ -123,8 +124,28 @@ export interface TakenKeys {
   remember(device: string, keyed: KeyedContent): Promise<void>;
 }
 
+/** What this instance may do among the others. */
+export interface Office {
+  /** Its name in the records; another one after its lease was lost. */
+  readonly id: string;
+  /** False: heartbeats are refused, because the others may believe that this instance is gone. */
+  readonly isServing: boolean;
+  /** False: no decision can be kept now. */
+  readonly mayDecide: boolean;
+  /** True: it tells people, and watches the devices whose home is gone. */
+  readonly isLeader: boolean;
+  /** True if it watches the devices of that home. */
+  answersFor(home: string): boolean;
+}
+
+/** Throws unavailable unless the instance takes heartbeats. */
+export function assertServing({ isServing }: Pick<Office, 'isServing'>): void {
+  if (!isServing) throw new FieldpostError('unavailable', "The fleet's store cannot be reached");
+}
+
 /** A store of the cloud's state. */
 export interface FleetStore {
+  readonly office: Office;
   readonly documents: FleetDocuments;
   readonly watch: FleetWatch;
   readonly keys: DeviceKeys;
@@ -136,12 +157,6 @@ export interface FleetStore {
   takeMessage(device: string, draft: ShortDraft, keyed: KeyedContent, admit: () => void): Promise<boolean>;
   /** What all instances remember of messages that one of them keeps; null: there is one instance only. */
   readonly taken: TakenKeys | null;
-  /** False: another instance tells people now. */
-  mayTell(): boolean;
-  /** Throws unavailable while heartbeats cannot be taken. */
-  assertServing(): void;
-  /** False: nothing can be stored now, so nobody is told of a change. */
-  mayDecide(): boolean;
   /** Begins to watch and to tell. */
   start(): Promise<void>;
   /** Resolves when everything is stored for good. No call may be under way. */

@@ -11,15 +11,19 @@ import { SECOND_MS } from '../base/limits.js';
 import { Alarm } from '../base/retry/alarm.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
-import { type DeviceNews, DIGEST_WINDOW_MS, type NewsBatch, type Telling } from './fleet-store.js';
+import {
+  type DeviceNews,
+  DIGEST_WINDOW_MS,
+  type NewsBatch,
+  type Office,
+  type Telling,
+} from './fleet-store.js';
 
 /** The pause after a refusal. */
 const RETRY_MS = 4 * SECOND_MS;
 
 /** Where the news desk keeps what must outlast the process. Every promise rejects with the store's error. */
 export interface DeskLedger {
-  /** False: another instance tells people. */
-  readonly mayTell: boolean;
   /** Closes the batch of all news that are kept and not in a closed batch. Resolves when the desk knows the cut. */
   cut(batch: string): Promise<void>;
   /** Removes news and cuts. */
@@ -30,11 +34,12 @@ interface DeskOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly newId: () => string;
+  readonly office: Pick<Office, 'isLeader'>;
   readonly ledger: () => DeskLedger;
   /** See Teller.tell. */
   readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
-  /** What else waits for the instance that tells people. It returns why some of it is not done; null: all is. */
-  readonly also?: { readonly waiting: () => number; readonly do: () => Promise<unknown> };
+  /** What else the leader does. Resolves with why some of it is not done; null: all is. */
+  readonly also?: () => Promise<unknown>;
 }
 
 /** News, and their place in the order in which they were kept. */
@@ -169,17 +174,17 @@ export class NewsDesk {
     // What is kept together comes together.
     await null;
     this.#isWanted = false;
-    const { ledger, log, clock, also } = this.#options;
+    const { office, log, clock, also } = this.#options;
     let refusal: unknown = null;
     try {
       await this.#drop([], []);
-      if (ledger().mayTell) {
-        refusal = (await also?.do()) ?? null;
+      if (office.isLeader) {
+        refusal = (await also?.()) ?? null;
         refusal = (await this.#tellAll()) ?? refusal;
       } else {
         this.#open = null;
         // A lease that is renewed late is there again without a word.
-        if (this.#pending.size + (also?.waiting() ?? 0) > 0) this.#alarm.in(RETRY_MS);
+        this.#alarm.in(RETRY_MS);
       }
     } catch (error) {
       refusal = error;
@@ -248,7 +253,7 @@ export class NewsDesk {
 
   async #tell(id: string, members: readonly PendingNews[], isClosed: boolean): Promise<Error | null> {
     const news = this.#left(members).map(({ news }) => news);
-    if (news.length === 0 || !this.#options.ledger().mayTell) return null;
+    if (news.length === 0 || !this.#options.office.isLeader) return null;
     const { told, refusal } = await this.#options.tell({ id, news }, isClosed);
     await this.#drop([...told], []);
     return refusal;

@@ -12,7 +12,7 @@ import { counted, isoOf } from '../base/text.js';
 import { queueMetrics, storageMetrics } from '../mail/metrics.js';
 import type { CloudParts } from './calls.js';
 import { CLOUD_DEVICES_MAX, type Device, type DeviceQuery, ORDERS } from './devices.js';
-import type { FleetStore } from './fleet-store.js';
+import { assertServing, type Office } from './fleet-store.js';
 import { isDeviceId } from './keys.js';
 import type { DeviceStatus } from './presence.js';
 
@@ -96,7 +96,7 @@ export function getHealth(exchange: Exchange, parts: CloudParts): void {
 
 /** Throws unavailable if the cloud cannot do its work. */
 function assertHealthy({ store, accepted, fleet }: CloudParts): void {
-  fleet.assertServing();
+  assertServing(fleet.office);
   const { state, reason } = store.storage();
   if (state !== 'ok') throw new FieldpostError('unavailable', reason ?? `storage ${state}`);
   const { fullness } = accepted;
@@ -177,7 +177,7 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
       'Calls of new devices refused since the start because there are too many devices.',
       devices.refused,
     ),
-    ...fleetMetrics(fleet),
+    ...fleetMetrics(fleet.office),
     gauge('untold_devices', 'Devices with news that people have not been told yet.', fleet.watch.untold),
     counter(
       'accepted_total',
@@ -201,13 +201,13 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
 }
 
 /** What this instance is to the others. */
-export function fleetMetrics(fleet: Pick<FleetStore, 'mayTell' | 'mayDecide'>): string[] {
+export function fleetMetrics(office: Pick<Office, 'isLeader' | 'mayDecide'>): string[] {
   return [
-    CLOUD.gauge('leader', '1 on the instance that tells people.', Number(fleet.mayTell())),
+    CLOUD.gauge('leader', '1 on the instance that tells people.', Number(office.isLeader)),
     CLOUD.gauge(
       'store_available',
       '0 while etcd cannot be reached; always 1 over files.',
-      Number(fleet.mayDecide()),
+      Number(office.mayDecide),
     ),
   ];
 }

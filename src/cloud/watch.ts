@@ -9,7 +9,7 @@ import { MINUTE_MS, SECOND_MS } from '../base/limits.js';
 import { Alarm } from '../base/retry/alarm.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
-import type { DeviceNews, FleetWatch } from './fleet-store.js';
+import { assertServing, type DeviceNews, type FleetWatch, type Office } from './fleet-store.js';
 import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
 import type { NewsDesk } from './news.js';
 import {
@@ -58,28 +58,18 @@ export interface Decision {
   readonly dropped: readonly string[];
 }
 
-/** Where the watch and the news desk keep what must outlast the process. There is one for files, and one for etcd. */
+/** Where the watch keeps what must outlast the process. There is one for files, and one for etcd. */
 export interface WatchLedger {
-  /** This instance's name in the records; another one after its lease was lost. */
-  readonly self: string;
-  /** False: no decision can be kept now. */
-  readonly mayDecide: boolean;
-  /** False: heartbeats are refused, because the others may believe that this instance is gone. */
-  readonly isServing: boolean;
   /** A record is kept again after this time, also if nothing has changed but the last heartbeat. */
   readonly noteMs: number;
-  /** Throws unavailable unless isServing. */
-  assertServing(): void;
-  /** True if this instance watches the devices of that home. */
-  answersFor(home: string): boolean;
   /** Keeps the record of the device. If it is not vital, the next heartbeat brings it again. */
   note(id: string, isVital: boolean): void;
   /** Resolves when the record of the device is kept, or cannot be kept now: then memory has it. */
   noted(id: string): void | Promise<void>;
   /** Resolves with true when it is kept; false: memory was old, or the store fails. */
   decide(id: string, decision: Decision): Promise<boolean>;
-  /** Removes the record and these news. Resolves when that is kept. Rejects with storage-failed and unavailable. */
-  forget(id: string, news: readonly string[]): Promise<void>;
+  /** Removes the record and the news. Resolves when that is kept. Rejects with storage-failed and unavailable. */
+  forget(id: string): Promise<void>;
 }
 
 interface WatchOptions {
@@ -88,6 +78,7 @@ interface WatchOptions {
   readonly delays: Delays;
   /** The devices, which the ledger reads and fills too. */
   readonly devices: Map<string, Watched>;
+  readonly office: Office;
   readonly ledger: WatchLedger;
   readonly desk: Pick<NewsDesk, 'newsOf' | 'untold'>;
   /** Draws the id of news. */
@@ -149,8 +140,8 @@ export class Watch implements FleetWatch {
   }
 
   heard(id: string, report: Report): void | Promise<void> {
-    const { clock, log, delays, ledger, devices } = this.#options;
-    ledger.assertServing();
+    const { clock, log, delays, office, ledger, devices } = this.#options;
+    assertServing(office);
     const nowMs = clock.bootMs();
     const now = momentOf(clock);
     const known = devices.get(id);
@@ -158,7 +149,7 @@ export class Watch implements FleetWatch {
     const { presence, status } = device;
     if (isOvertaken(presence, nowMs, report.sent)) return;
     // What it said to another home meanwhile is not known here.
-    const before = device.home === ledger.self ? presence : afterAbsence(presence, nowMs, 0);
+    const before = device.home === office.id ? presence : afterAbsence(presence, nowMs, 0);
     device.presence = afterHeartbeat(before, nowMs, report, delays);
     device.heard = now;
     device.status = report.status ?? NO_STATUS;
@@ -166,7 +157,7 @@ export class Watch implements FleetWatch {
     if ((before.state === 'offline' && !isMoved) || (before.said === 'moved') !== isMoved) device.since = now;
     if (known === undefined) devices.set(id, device);
     if (isMoved && before.said !== 'moved') log.info('device moved', { device: id });
-    const isNew = known === undefined || device.home !== ledger.self;
+    const isNew = known === undefined || device.home !== office.id;
     const isVital = isNew || differs(before, device.presence);
     const isDue = nowMs - device.notedMs >= ledger.noteMs;
     if (isVital || isDue || reportsOther(status, device.status)) ledger.note(id, isVital);
@@ -176,8 +167,8 @@ export class Watch implements FleetWatch {
   }
 
   async forget(id: string): Promise<void> {
-    const { devices, ledger, desk } = this.#options;
-    if (devices.has(id)) await ledger.forget(id, desk.newsOf(id));
+    const { devices, ledger } = this.#options;
+    if (devices.has(id)) await ledger.forget(id);
   }
 
   *sightings(): Iterable<Sighting> {
@@ -195,19 +186,19 @@ export class Watch implements FleetWatch {
   }
 
   #tick(): void {
-    const { clock, ledger, devices } = this.#options;
+    const { clock, office, devices } = this.#options;
     const nowMs = clock.bootMs();
     const wasAway = nowMs - this.#tickedMs > Math.max(AWAY_TICKS * this.#tickMs, AWAY_MS);
     this.#tickedMs = nowMs;
-    if (wasAway || !ledger.isServing) this.#owedMs = CLOUD_GRACE_MS;
-    if (!ledger.mayDecide) {
+    if (wasAway || !office.isServing) this.#owedMs = CLOUD_GRACE_MS;
+    if (!office.mayDecide) {
       this.#owedMs ??= 0;
       return;
     }
     const owedMs = this.#owedMs;
     this.#owedMs = null;
     for (const [id, device] of devices) {
-      if (owedMs !== null && ledger.answersFor(device.home)) {
+      if (owedMs !== null && office.answersFor(device.home)) {
         const isHeard = nowMs - device.presence.heardMs < this.#tickMs;
         device.presence = afterAbsence(device.presence, nowMs, isHeard ? 0 : owedMs);
       }
@@ -217,9 +208,9 @@ export class Watch implements FleetWatch {
 
   /** Decides about the device if it differs from what people know. */
   #consider(id: string, device: Watched, nowMs: number, isHeard = false): void {
-    const { ledger, delays, desk } = this.#options;
+    const { office, delays, desk } = this.#options;
     const { presence, told, home } = device;
-    if (!isHeard && !ledger.answersFor(home)) return;
+    if (!isHeard && !office.answersFor(home)) return;
     if (presence.said === 'moved') {
       const dropped = desk.newsOf(id);
       if (told === 'online' && dropped.length === 0) return;
@@ -245,8 +236,8 @@ export class Watch implements FleetWatch {
 
   /** Until the decision holds, memory has nothing of it. If it cannot be kept, the next tick decides again. */
   #decide(id: string, device: Watched, decision: Decision): void {
-    const { ledger, devices } = this.#options;
-    if (this.#deciding.has(id) || !ledger.mayDecide) return;
+    const { office, ledger, devices } = this.#options;
+    if (this.#deciding.has(id) || !office.mayDecide) return;
     this.#deciding.add(id);
     // It may be heard before the decision is kept.
     if (decision.told === 'offline') device.away = device.heard;

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { ETCD_TIMEOUT_MS, EtcdError } from '../../src/cloud/etcd/etcd.js';
-import { FLEET_TICK_MS } from '../../src/cloud/etcd/layout.js';
+import { FLEET_STALE_MS, FLEET_TICK_MS } from '../../src/cloud/etcd/layout.js';
 import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
@@ -51,7 +51,7 @@ t.test(
     world.server.quorum = false;
     for (let n = 0; n < 10; n++) {
       await world.clock.advance(30 * SECOND_MS);
-      for (const machine of ['a', 'b']) t.doesNotThrow(() => world.fleetOf(machine).assertServing());
+      for (const machine of ['a', 'b']) t.ok(world.fleetOf(machine).office.isServing);
       hear(world, n % 2 ? 'a' : 'b', 'speaks');
       hear(world, 'b', 'new');
       await t.rejects(world.fleetOf('a').documents.read('speaks'), unavailable);
@@ -121,11 +121,11 @@ t.test('an instance that is cut off refuses when its lease is over, and decides 
   hear(world, 'a', 'mine');
   await world.clock.advance(FLEET_TICK_MS + SECOND_MS);
   t.throws(() => hear(world, 'a'), unavailable);
-  t.throws(() => world.fleetOf('a').assertServing(), unavailable, 'the load balancer avoids it');
+  t.notOk(world.fleetOf('a').office.isServing, 'the load balancer avoids it');
   t.doesNotThrow(() => hear(world, 'b', 'pump-2'));
   await world.clock.advance(5 * MINUTE_MS);
   t.throws(() => hear(world, 'a'), unavailable);
-  t.notOk(world.fleetOf('a').mayTell());
+  t.notOk(world.fleetOf('a').office.isLeader);
   t.strictSame(tries, [], 'it does not even try');
   t.match(
     world.told.map(({ machine, device }) => `${machine} ${device}`).sort(),
@@ -142,6 +142,30 @@ t.test('an instance that is cut off refuses when its lease is over, and decides 
     'a heartbeat that could not be written for long is no return',
   );
   t.equal(new Set(world.told.map(({ id }) => id)).size, world.told.length, 'nothing is told again');
+  await world.end();
+});
+
+t.test('an instance whose memory is old decides nothing, also of a device that calls', async (t) => {
+  const world = await worldOf('a');
+  const { server } = world;
+  hear(world, 'a');
+  await world.clock.advance(OFFLINE_MS);
+  t.strictSame(world.toldOf('pump-1'), ['silent']);
+  const watch = server.watch.bind(server);
+  server.watch = () => undefined;
+  server.quorum = false;
+  server.quorum = true;
+  await world.clock.advance(FLEET_STALE_MS + 2 * FLEET_TICK_MS);
+  const tries: string[] = [];
+  server.onOp = (_client, description) => {
+    if (description.includes('news')) tries.push(description);
+  };
+  hear(world, 'a');
+  await world.clock.advance(SECOND_MS);
+  t.strictSame(tries, []);
+  server.watch = watch;
+  await world.clock.advance(RETURN_MS);
+  t.strictSame(world.toldOf('pump-1'), ['silent', 'back']);
   await world.end();
 });
 

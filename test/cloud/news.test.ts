@@ -24,7 +24,7 @@ class Desk {
   readonly dropped: string[] = [];
   /** `1,2 open` */
   readonly told: string[] = [];
-  mayTell = true;
+  readonly office = { isLeader: true };
   /** Thrown by the ledger. */
   failure: Error | null = null;
   answer: (batch: NewsBatch, isClosed: boolean) => Telling = ({ news }) => ({
@@ -37,8 +37,8 @@ class Desk {
     clock: this.clock,
     log: this.log.log,
     newId: () => `batch-${++this.#ids}`,
+    office: this.office,
     ledger: () => ({
-      mayTell: this.mayTell,
       cut: async (batch) => {
         if (this.failure !== null) throw this.failure;
         this.desk.addCut(batch, this.#order);
@@ -153,7 +153,7 @@ t.test('what was told and could not be dropped is dropped, and not told again', 
   t.strictSame([bench.told, bench.dropped], [['1 open'], []]);
   bench.failure = null;
   // Also if another instance tells meanwhile.
-  bench.mayTell = false;
+  bench.office.isLeader = false;
   await bench.clock.advance(5 * SECOND_MS);
   t.strictSame([bench.told, bench.dropped], [['1 open'], ['1']]);
 });
@@ -176,16 +176,31 @@ t.test('one that does not lead tells nothing, and begins with a batch of its own
   bench.answer = late;
   bench.desk.start();
   await bench.news(['1', 'a']);
-  bench.mayTell = false;
+  bench.office.isLeader = false;
   await bench.clock.advance(2 * DIGEST_WINDOW_MS);
   t.strictSame(bench.told, ['1 open']);
-  bench.mayTell = true;
+  bench.office.isLeader = true;
   await bench.news(['2', 'b']);
   t.equal(bench.told.at(-1), '1,2 open');
   await bench.clock.advance(DIGEST_WINDOW_MS - SECOND_MS);
   t.equal(bench.told.at(-1), '1,2 open');
   await bench.clock.advance(SECOND_MS);
   t.equal(bench.told.at(-1), '1,2 batch-2');
+});
+
+t.test('one that leads no more tells no further batch', async (t) => {
+  const bench = new Desk();
+  bench.answer = (batch, isClosed) => {
+    bench.office.isLeader = false;
+    return late(batch, isClosed);
+  };
+  await bench.news(['1', 'a'], ['2', 'b'], ['3', 'c']);
+  bench.desk.addCut('first', 1);
+  bench.desk.addCut('second', 2);
+  bench.desk.start();
+  await bench.clock.advance(MINUTE_MS);
+  t.strictSame(bench.told, ['1 first']);
+  t.strictSame(bench.dropped, ['1', 'first']);
 });
 
 /** News in etcd, as a home of the devices has put them. */
@@ -265,6 +280,25 @@ t.test('etcd: after the leader was killed the next one tells the rest, in the sa
   await world.end();
 });
 
+t.test('etcd: an instance whose lease is over closes no batch', async (t) => {
+  const world = await worldOf('a', 'b');
+  const digests = digesting(world);
+  put(world, ['pump-1']);
+  let cuts = 0;
+  world.server.onOp = (client, description) => {
+    if (!client.startsWith('a') || !/^txn cut\/\w+$/.test(description)) return;
+    cuts++;
+    for (const { key } of world.server.keys('instance/a')) world.server.txn([], [{ delete: key }]);
+  };
+  await world.clock.advance(DIGEST_WINDOW_MS + 5 * SECOND_MS);
+  t.equal(cuts, 1);
+  t.strictSame([...digests], [], 'the next leader has a batch of its own');
+  await world.clock.advance(DIGEST_WINDOW_MS);
+  t.strictSame([...digests.values()], [['pump-1']]);
+  t.match(world.told, [{ machine: 'b' }]);
+  await world.end();
+});
+
 t.test('etcd: only the leader tells, and only while its lease lasts', async (t) => {
   const world = await worldOf('a', 'b');
   put(world, ['pump-1']);
@@ -272,7 +306,7 @@ t.test('etcd: only the leader tells, and only while its lease lasts', async (t) 
   t.match(world.told, [{ machine: 'a' }]);
   world.cut('a');
   await world.clock.advance(11 * SECOND_MS);
-  t.notOk(world.fleetOf('a').mayTell());
+  t.notOk(world.fleetOf('a').office.isLeader);
   put(world, ['pump-2']);
   await world.clock.advance(MINUTE_MS);
   world.heal('a');

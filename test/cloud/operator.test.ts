@@ -306,9 +306,9 @@ t.test('the metrics count devices, heartbeats, refusals, documents and messages 
 });
 
 t.test('the metrics of an instance say whether it tells people, and whether its store answers', async (t) => {
-  const valuesOf = (mayTell: boolean, mayDecide: boolean) =>
+  const valuesOf = (isLeader: boolean, mayDecide: boolean) =>
     [
-      ...fleetMetrics({ mayTell: () => mayTell, mayDecide: () => mayDecide })
+      ...fleetMetrics({ isLeader, mayDecide })
         .join('')
         .matchAll(/^(\w+ \d)$/gm),
     ].map(([line]) => line);

@@ -178,7 +178,7 @@ export class FleetWorld {
 
   /** The machine that leads; null: none does. */
   get leader(): string | null {
-    return this.machines.find((machine) => this.fleetOf(machine).mayTell()) ?? null;
+    return this.machines.find((machine) => this.fleetOf(machine).office.isLeader) ?? null;
   }
 
   /** The machines with a running instance. */

@@ -5,12 +5,13 @@
 import { MINUTE_MS } from '../../base/limits.js';
 import type { ShortDraft } from '../../mail/message/message.js';
 import type { KeyedContent } from '../../mail/store/store.js';
-import type { FleetOptions, FleetStore } from '../fleet-store.js';
+import type { FleetOptions, FleetStore, Office } from '../fleet-store.js';
 import { NewsDesk } from '../news.js';
+import { CLOUD_GRACE_MS } from '../presence.js';
 import { Watch, type Watched } from '../watch.js';
 import { EtcdDocuments } from './documents.js';
 import { type Etcd, EtcdError } from './etcd.js';
-import { assertServing, Instance } from './instance.js';
+import { Instance } from './instance.js';
 import { EtcdKeys } from './keys.js';
 import { assertLayout, LAYOUT } from './layout.js';
 import { EtcdLedger } from './ledger.js';
@@ -39,20 +40,18 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
     await orUnavailable(checkLayout(etcd));
     await orUnavailable(mirror.open());
     // Found dead at the start: its devices may have had nobody to call for long.
-    ledger.begin();
+    ledger.orphaned((home) => !instance.has(home), CLOUD_GRACE_MS);
   } catch (error) {
     etcd.close();
     throw error;
   }
   return {
+    office: instance,
     documents,
     watch,
     keys,
     takeMessage: (...message) => messages.take(...message),
     taken: messages,
-    mayTell: () => instance.isLeader,
-    assertServing: () => assertServing(instance),
-    mayDecide: () => instance.mayDecide,
     async start() {
       await instance.start();
       watch.start();
@@ -90,39 +89,31 @@ function partsOf(options: EtcdFleetOptions) {
     isBehind: (revision) => mirror.isBehind(revision),
     reached: (...wanted) => mirror.reached(...wanted),
   };
-  const documents = new EtcdDocuments(parts, people);
-  const keys = new EtcdKeys(parts);
-  const messages = new EtcdMessages(parts, () => desk.soon());
-  const also = {
-    waiting: () => messages.waiting.size,
-    do: () =>
-      messages.handOver(
-        async ({ draft, keyed }) => void (await accept(draft, keyed)),
-        () => instance.isLeader,
-      ),
-  };
-  const desk: NewsDesk = new NewsDesk({ clock, log, newId, tell, also, ledger: () => ledger });
-  const devices = new Map<string, Watched>();
-  const ledger: EtcdLedger = new EtcdLedger({ ...parts, devices, desk, instance: () => instance });
-  const watch = new Watch({ clock, log, delays, devices, ledger, desk, newId });
-  const instance: Instance = new Instance({
-    ...parts,
-    hostname,
+  const instance = new Instance({
+    ...{ ...parts, hostname },
     gone(id) {
-      ledger.orphaned(id);
+      ledger.orphaned((home) => home === id, 0);
       desk.soon();
     },
     watchIsStale: () => mirror.restart(),
   });
-  const history = new History(parts, () => instance.isLeader);
+  const documents = new EtcdDocuments(parts, people);
+  const keys = new EtcdKeys(parts);
+  const messages = new EtcdMessages({ ...parts, office: instance, accept, came: () => desk.soon() });
+  const desk: NewsDesk = new NewsDesk({
+    ...{ clock, log, newId, office: instance, tell },
+    ledger: () => ledger,
+    also: () => messages.handOver(),
+  });
+  const devices = new Map<string, Watched>();
+  const ledger: EtcdLedger = new EtcdLedger({ ...parts, devices, desk, instance });
+  const watch = new Watch({ clock, log, delays, devices, office: instance, ledger, desk, newId });
+  const history = new History(parts, instance);
   const mirror: Mirror = new Mirror({
     ...{ etcd, clock, log },
     shelves: {
       ...ledger.shelves,
-      instance: instance.shelf,
-      doc: documents.shelf,
-      keys: keys.shelf,
-      message: messages.shelf,
+      ...{ instance: instance.shelf, doc: documents.shelf, keys: keys.shelf, message: messages.shelf },
     },
     stepped(revision) {
       instance.stepped(revision);
@@ -135,19 +126,18 @@ function partsOf(options: EtcdFleetOptions) {
 /** The revisions of the last minutes. Each write leaves an old value, and etcd keeps them all until it is told. */
 class History {
   readonly #parts: FleetParts;
-  readonly #isOurs: () => boolean;
+  readonly #office: Pick<Office, 'isLeader'>;
   /** The oldest first, one a minute. */
   readonly #marks: { readonly atMs: number; readonly revision: number }[] = [];
   /** Why the last try failed; null: it did not. A new reason is logged. */
   #reason: string | null = null;
 
-  /** `isOurs`: true on the instance that compacts for all. */
-  constructor(parts: FleetParts, isOurs: () => boolean) {
+  constructor(parts: FleetParts, office: Pick<Office, 'isLeader'>) {
     this.#parts = parts;
-    this.#isOurs = isOurs;
+    this.#office = office;
   }
 
-  /** Memory is at this revision. Once a minute those older than FLEET_HISTORY_MS go. */
+  /** Memory is at this revision. Once a minute the leader lets those go that are older than FLEET_HISTORY_MS. */
   at(revision: number): void {
     const nowMs = this.#parts.clock.bootMs();
     const last = this.#marks.at(-1);
@@ -156,7 +146,7 @@ class History {
     const [oldest] = this.#marks;
     if (oldest === undefined || nowMs - oldest.atMs < FLEET_HISTORY_MS) return;
     this.#marks.shift();
-    if (this.#isOurs()) void this.#compact(oldest.revision);
+    if (this.#office.isLeader) void this.#compact(oldest.revision);
   }
 
   async #compact(revision: number): Promise<void> {

@@ -6,9 +6,10 @@
  */
 import { SECOND_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
+import type { Office } from '../fleet-store.js';
 import { type Compare, EtcdError, EtcdRefusal } from './etcd.js';
 import { FLEET_STALE_MS, FLEET_TICK_MS } from './layout.js';
-import { type FleetParts, type Shelf, unavailable } from './mirror.js';
+import type { FleetParts, Shelf } from './mirror.js';
 
 /** An instance that is gone for this long loses its devices, and the office of the leader. */
 const LEASE_S = 10;
@@ -33,7 +34,7 @@ interface Leased {
 }
 
 /** The lease and the office of one instance. Each lease has an instance id of its own. */
-export class Instance {
+export class Instance implements Office {
   readonly #options: InstanceOptions;
   readonly #ticking: Alarm;
   /** The revision that made each instance's key. */
@@ -118,10 +119,13 @@ export class Instance {
     return this.#isLeased || this.#isAnswered;
   }
 
-  /** True: it tells people, cuts batches, and watches devices without a home. */
   get isLeader(): boolean {
     const mine = this.#isLeased ? this.#all.get(this.id) : undefined;
     return mine !== undefined && [...this.#all.values()].every((revision) => revision >= mine);
+  }
+
+  answersFor(home: string): boolean {
+    return this.has(home) ? home === this.id : this.isLeader;
   }
 
   /** A condition that holds until the lease has run out. Throws an EtcdError without a lease. */
@@ -220,9 +224,4 @@ export class Instance {
     if (shown !== this.#shown) this.#options.log.info('fleet shared', { instances, leads: this.isLeader });
     this.#shown = shown;
   }
-}
-
-/** Throws unavailable unless it serves. */
-export function assertServing(instance: Pick<Instance, 'isServing'>): void {
-  if (!instance.isServing) throw unavailable();
 }

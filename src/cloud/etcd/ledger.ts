@@ -10,7 +10,7 @@ import { inLanes } from '../../base/turns.js';
 import { type DeviceNews, isHappening } from '../fleet-store.js';
 import { momentAt, wallMsOf } from '../moment.js';
 import type { DeskLedger, NewsDesk } from '../news.js';
-import { afterAbsence, CLOUD_GRACE_MS, firstHeard, isOvertaken, NO_STATUS } from '../presence.js';
+import { afterAbsence, firstHeard, isOvertaken, NO_STATUS } from '../presence.js';
 import {
   type Decision,
   isUntrue,
@@ -21,7 +21,7 @@ import {
   type WatchLedger,
 } from '../watch.js';
 import { type Compare, EtcdError, type Op, TXN_OPS_MAX } from './etcd.js';
-import { assertServing, type Instance } from './instance.js';
+import type { Instance } from './instance.js';
 import { type At, atText, chunksOf, FLEET_STALE_MS, parseAt } from './layout.js';
 import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 
@@ -39,7 +39,7 @@ const REACH_MS = 10 * SECOND_MS;
 interface EtcdLedgerOptions extends FleetParts {
   readonly devices: Map<string, Watched>;
   readonly desk: NewsDesk;
-  readonly instance: () => Instance;
+  readonly instance: Instance;
 }
 
 /** A record to write. */
@@ -89,41 +89,11 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     };
   }
 
-  get self(): string {
-    return this.#options.instance().id;
-  }
-  get mayDecide(): boolean {
-    return this.#options.instance().mayDecide;
-  }
-  get isServing(): boolean {
-    return this.#options.instance().isServing;
-  }
-  get mayTell(): boolean {
-    return this.#options.instance().isLeader;
-  }
-
-  assertServing(): void {
-    assertServing(this.#options.instance());
-  }
-
-  answersFor(home: string): boolean {
-    const instance = this.#options.instance();
-    return instance.has(home) ? home === instance.id : instance.isLeader;
-  }
-
-  /** Memory has just been listed: the devices of homes that are gone already get time to call again. */
-  begin(): void {
-    const { devices, instance, clock } = this.#options;
-    for (const device of devices.values())
-      if (!instance().has(device.home))
-        device.presence = afterAbsence(device.presence, clock.bootMs(), CLOUD_GRACE_MS);
-  }
-
-  /** An instance has died: the silence of its devices counts from now on. */
-  orphaned(home: string): void {
-    const heardMs = this.#options.clock.bootMs();
+  /** Homes are gone: silence of their devices counts only from `graceMs` after now on. */
+  orphaned(isGone: (home: string) => boolean, graceMs: number): void {
+    const nowMs = this.#options.clock.bootMs();
     for (const device of this.#options.devices.values())
-      if (device.home === home) device.presence = { ...device.presence, heardMs };
+      if (isGone(device.home)) device.presence = afterAbsence(device.presence, nowMs, graceMs);
   }
 
   note(id: string): void {
@@ -131,7 +101,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     const device = devices.get(id);
     if (device !== undefined) {
       // A whole fleet may come at once: its later records are spread.
-      const [phase = 0] = device.home === instance().id ? [] : randomBytes(1);
+      const [phase = 0] = device.home === instance.id ? [] : randomBytes(1);
       device.notedMs = clock.bootMs() - (phase / 256) * this.noteMs;
     }
     this.#wait(id);
@@ -140,7 +110,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
 
   async noted(id: string): Promise<void> {
     // If etcd answers, another home has written meanwhile.
-    for (let tries = 0; tries < NOTED_TRIES && this.mayDecide; tries++) {
+    for (let tries = 0; tries < NOTED_TRIES && this.#options.instance.mayDecide; tries++) {
       const kept = new Promise<boolean>((resolve) => this.#wait(id, null, resolve));
       this.#alarm.in(tries === 0 ? 1 : FLUSH_MS);
       if ((await kept) || this.#isAway) return;
@@ -154,21 +124,21 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     });
   }
 
-  async forget(id: string, news: readonly string[]): Promise<void> {
-    const { etcd, devices, reached } = this.#options;
+  async forget(id: string): Promise<void> {
+    const { etcd, devices, desk, reached } = this.#options;
     while (this.#flushing !== null) await this.#flushing;
     // etcd has nothing yet of a device without a revision.
     if (devices.get(id)?.revision === 0) devices.delete(id);
     for (const done of this.#waiting.get(id)?.done ?? []) done(false);
     this.#waiting.delete(id);
-    const ops = [{ delete: `at/${id}` }, ...news.map((name) => ({ delete: `news/${name}` }))];
+    const ops = [{ delete: `at/${id}` }, ...desk.newsOf(id).map((name) => ({ delete: `news/${name}` }))];
     await orUnavailable(etcd.txn([], ops).then(({ revision }) => reached(revision, REACH_MS)));
   }
 
   async cut(batch: string): Promise<void> {
     const { etcd, instance, reached } = this.#options;
     const key = `cut/${batch}`;
-    const conditions = [instance().alive(), { key, modRevision: 0 }];
+    const conditions = [instance.alive(), { key, modRevision: 0 }];
     const { revision } = await etcd.txn(conditions, [{ put: key, value: '' }]);
     // If it was there already, memory is complete then as well.
     await reached(revision, REACH_MS);
@@ -237,8 +207,8 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     });
     if (known.length === 0) return;
     try {
-      const alive = instance().alive();
-      const home = instance().id;
+      const alive = instance.alive();
+      const home = instance.id;
       const compares = known.map(
         ({ id, device }): Compare => ({ key: `at/${id}`, modRevision: device.revision }),
       );
@@ -307,7 +277,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     const { devices, clock, instance } = this.#options;
     const before = devices.get(id);
     if (before !== undefined && before.revision >= revision) return;
-    const { id: self } = instance();
+    const { id: self } = instance;
     if (before !== undefined && at.home === self) this.#wrote(before, at, revision);
     else {
       const found = watchedFrom(at, revision, clock.bootMs());
@@ -333,7 +303,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
 
   /** An own write, of which the answer may be lost. */
   #wrote(device: Watched, { told }: At, revision: number): void {
-    const { id: home } = this.#options.instance();
+    const { id: home } = this.#options.instance;
     Object.assign(device, { revision, home });
     if (device.told !== told) nowTold(device, told);
   }

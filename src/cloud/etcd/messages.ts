@@ -8,7 +8,7 @@ import { objectIn, shapeOf } from '../../base/json.js';
 import { DAY_MS, SECOND_MS } from '../../base/limits.js';
 import type { ShortDraft } from '../../mail/message/message.js';
 import type { KeyedContent } from '../../mail/store/store.js';
-import type { TakenKeys } from '../fleet-store.js';
+import type { Office, TakenKeys } from '../fleet-store.js';
 import { CLOUD_KEYS_AGE_MS, deviceFull, isShortDraft, OUTBOX_DEVICE_SHARE } from '../outbox.js';
 import { EtcdError, TXN_OPS_MAX } from './etcd.js';
 import { chunksOf } from './layout.js';
@@ -17,8 +17,16 @@ import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 /** Messages of devices that no instance has accepted for delivery yet. */
 export const FLEET_MESSAGES_MAX = 10_000;
 
+interface EtcdMessagesOptions extends FleetParts {
+  readonly office: Pick<Office, 'isLeader'>;
+  /** Accepts a message for delivery by this instance. */
+  readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<unknown>;
+  /** There is a message to accept. */
+  readonly came: () => void;
+}
+
 /** A message that no instance has accepted yet. */
-export interface WaitingMessage {
+interface WaitingMessage {
   readonly draft: ShortDraft;
   readonly keyed: KeyedContent;
   readonly createRevision: number;
@@ -26,32 +34,29 @@ export interface WaitingMessage {
 
 /** The messages that wait. */
 export class EtcdMessages implements TakenKeys {
-  readonly #parts: FleetParts;
-  readonly #came: () => void;
+  readonly #options: EtcdMessagesOptions;
   /** Those that wait, by name. */
-  readonly waiting = new Map<string, WaitingMessage>();
+  readonly #waiting = new Map<string, WaitingMessage>();
   /** How many wait, by device. */
   readonly #counts = new Map<string, number>();
   /** The lease of the keys that are remembered from now on: one for each day, not for each key. */
   #lease: { readonly id: Promise<string>; readonly madeMs: number } | null = null;
   readonly shelf: Shelf = {
-    names: () => this.waiting.keys(),
+    names: () => this.#waiting.keys(),
     put: (name, { value, createRevision }) => {
       const { draft, keyed } = objectIn(value) ?? {};
       if (!isShortDraft(draft) || !isKeyed(keyed)) throw new SyntaxError('no message');
-      if (!this.waiting.has(name)) this.#count(name, 1);
-      this.waiting.set(name, { draft, keyed, createRevision });
-      this.#came();
+      if (!this.#waiting.has(name)) this.#count(name, 1);
+      this.#waiting.set(name, { draft, keyed, createRevision });
+      this.#options.came();
     },
     deleted: (name) => {
-      if (this.waiting.delete(name)) this.#count(name, -1);
+      if (this.#waiting.delete(name)) this.#count(name, -1);
     },
   };
 
-  /** `came` is called when there is a message to accept. */
-  constructor(parts: FleetParts, came: () => void) {
-    this.#parts = parts;
-    this.#came = came;
+  constructor(options: EtcdMessagesOptions) {
+    this.#options = options;
   }
 
   /**
@@ -66,12 +71,12 @@ export class EtcdMessages implements TakenKeys {
       admit();
     } catch (refusal) {
       const isUnknown = [{ key: taken, modRevision: 0 }];
-      const { succeeded } = await orUnavailable(this.#parts.etcd.txn(isUnknown, [], taken));
+      const { succeeded } = await orUnavailable(this.#options.etcd.txn(isUnknown, [], taken));
       if (succeeded) throw refusal;
     }
     const { succeeded, current } = await orUnavailable(
       this.#withLease((lease) =>
-        this.#parts.etcd.txn(
+        this.#options.etcd.txn(
           [{ key: taken, modRevision: 0 }],
           [
             { put: taken, value: keyed.hash, lease },
@@ -90,29 +95,31 @@ export class EtcdMessages implements TakenKeys {
   }
 
   async hashOf(device: string, key: string): Promise<string | null> {
-    const { found } = await orUnavailable(this.#parts.etcd.get(`taken/${nameOf(device, key)}`));
+    const { found } = await orUnavailable(this.#options.etcd.get(`taken/${nameOf(device, key)}`));
     return found?.value ?? null;
   }
 
   async remember(device: string, { key, hash }: KeyedContent): Promise<void> {
     const put = `taken/${nameOf(device, key)}`;
-    await orUnavailable(this.#withLease((lease) => this.#parts.etcd.txn([], [{ put, value: hash, lease }])));
+    await orUnavailable(
+      this.#withLease((lease) => this.#options.etcd.txn([], [{ put, value: hash, lease }])),
+    );
   }
 
   /**
-   * Hands what waits to `accept`, the oldest first, while this instance leads, and deletes what is accepted. Returns why some
-   * are not accepted; null: all are. Rejects with EtcdError.
+   * Hands what waits to `accept`, the oldest first, while this instance leads, and deletes what is accepted. Resolves with
+   * why some are not accepted; null: all are. Rejects with EtcdError.
    */
-  async handOver(accept: (message: WaitingMessage) => Promise<void>, leads: () => boolean): Promise<unknown> {
-    const { etcd } = this.#parts;
-    const waiting = [...this.waiting].sort(([, a], [, b]) => a.createRevision - b.createRevision);
+  async handOver(): Promise<unknown> {
+    const { etcd, office, accept } = this.#options;
+    const waiting = [...this.#waiting].sort(([, a], [, b]) => a.createRevision - b.createRevision);
     let refusal: unknown = null;
     /** Those with a share of the outbox that is full: they do not hold back the others. */
     const behind = new Set<string>();
     for (const next of chunksOf(waiting, TXN_OPS_MAX)) {
-      if (!leads()) return refusal;
+      if (!office.isLeader) return refusal;
       const chunk = next.filter(([name]) => !behind.has(deviceOf(name)));
-      const outcomes = await Promise.allSettled(chunk.map(([, message]) => accept(message)));
+      const outcomes = await Promise.allSettled(chunk.map(([, { draft, keyed }]) => accept(draft, keyed)));
       const accepted = chunk.flatMap(([name], n) => (outcomes[n]?.status === 'fulfilled' ? [name] : []));
       if (accepted.length > 0)
         await etcd.txn(
@@ -137,7 +144,7 @@ export class EtcdMessages implements TakenKeys {
   }
 
   #assertRoom(device: string): void {
-    if (this.waiting.size >= FLEET_MESSAGES_MAX) {
+    if (this.#waiting.size >= FLEET_MESSAGES_MAX) {
       throw new FieldpostError('queue-full', `${FLEET_MESSAGES_MAX} messages wait already`);
     }
     // The outbox of the teller has the same share again.
@@ -145,7 +152,7 @@ export class EtcdMessages implements TakenKeys {
   }
 
   async #withLease<T>(work: (lease: string) => Promise<T>): Promise<T> {
-    const { etcd, clock } = this.#parts;
+    const { etcd, clock } = this.#options;
     const nowMs = clock.bootMs();
     if (this.#lease === null || nowMs - this.#lease.madeMs >= DAY_MS) {
       this.#lease = { id: etcd.grant((CLOUD_KEYS_AGE_MS + DAY_MS) / SECOND_MS), madeMs: nowMs };

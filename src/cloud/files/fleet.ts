@@ -7,7 +7,7 @@ import type { Disk } from '../../base/system/disk.js';
 import type { ShortDraft } from '../../mail/message/message.js';
 import { syncAbove } from '../../mail/store/disk-error.js';
 import type { Accepted, KeyedContent } from '../../mail/store/store.js';
-import type { FleetOptions, FleetStore } from '../fleet-store.js';
+import type { FleetOptions, FleetStore, Office } from '../fleet-store.js';
 import { NewsDesk } from '../news.js';
 import { Watch, type Watched } from '../watch.js';
 import { Documents } from './documents.js';
@@ -27,6 +27,12 @@ export interface FileFleetOptions extends FleetOptions {
   ) => Promise<Pick<Accepted, 'replayed'>>;
 }
 
+/** There are no others. */
+const OFFICE: Office = {
+  ...{ id: '', isServing: true, mayDecide: true, isLeader: true },
+  answersFor: () => true,
+};
+
 /** Reads the files. Rejects with the disk's error. */
 export async function openFileFleet(options: FileFleetOptions): Promise<FleetStore> {
   const { disk, directory, log, randomBytes, people, accept } = options;
@@ -37,18 +43,16 @@ export async function openFileFleet(options: FileFleetOptions): Promise<FleetSto
   const { clock, delays, tell } = options;
   const newId = () => Buffer.from(randomBytes(8)).toString('hex');
   const devices = new Map<string, Watched>();
-  const desk: NewsDesk = new NewsDesk({ clock, log, newId, tell, ledger: () => ledger });
+  const desk: NewsDesk = new NewsDesk({ clock, log, newId, office: OFFICE, tell, ledger: () => ledger });
   const ledger: FileLedger = await FileLedger.open({ disk, clock, log, directory, devices, desk });
-  const watch = new Watch({ clock, log, delays, devices, ledger, desk, newId });
+  const watch = new Watch({ clock, log, delays, devices, office: OFFICE, ledger, desk, newId });
   return {
+    office: OFFICE,
     documents,
     watch,
     keys,
     takeMessage: async (_device, draft, keyed, admit) => !(await accept(draft, keyed, admit)).replayed,
     taken: null,
-    mayTell: () => true,
-    assertServing: () => undefined,
-    mayDecide: () => true,
     async start() {
       watch.start();
       desk.start();

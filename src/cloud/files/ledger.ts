@@ -64,10 +64,6 @@ interface Waiting {
 
 /** The ledger of one instance. */
 export class FileLedger implements WatchLedger, DeskLedger {
-  readonly self = '';
-  readonly mayDecide = true;
-  readonly isServing = true;
-  readonly mayTell = true;
   readonly noteMs = 0;
   readonly #options: FileLedgerOptions;
   readonly #file: Low<Written>;
@@ -106,11 +102,7 @@ export class FileLedger implements WatchLedger, DeskLedger {
     if (this.#unwritten !== 'nothing') await this.#write();
   }
 
-  assertServing(): void {}
   noted(): void {}
-  answersFor(): boolean {
-    return true;
-  }
 
   note(_id: string, isVital: boolean): void {
     this.#changed(isVital ? 'vital' : 'times');
@@ -123,9 +115,10 @@ export class FileLedger implements WatchLedger, DeskLedger {
     });
   }
 
-  async forget(id: string, news: readonly string[]): Promise<void> {
-    this.#options.devices.delete(id);
-    for (const one of news) this.#options.desk.remove(one);
+  async forget(id: string): Promise<void> {
+    const { devices, desk } = this.#options;
+    devices.delete(id);
+    for (const news of desk.newsOf(id)) desk.remove(news);
     await this.#kept();
   }
 
