@@ -43,6 +43,35 @@ t.test('every instance sees documents, keys and devices, and their removal', asy
   await world.end();
 });
 
+t.test('an instance knows its own writes at once, unless they are gone before their answer', async (t) => {
+  const world = await worldOf('a');
+  const { server } = world;
+  const { documents, keys } = world.fleetOf('a');
+  // The watch is slower than the answers.
+  server.onOp = (_client, what) => {
+    if (!/^txn (?:doc|keys)\/\S+$/.test(what)) return;
+    for (let n = 0; n < 30; n++) server.txn([], [{ put: 'taken/x', value: '' }]);
+  };
+  const etag = await documents.put('pump-1', document, CREATE);
+  t.match(documents.about('pump-1'), { etag });
+  const key = await keys.make('pump-1');
+  t.ok(keys.opens('pump-1', digest(key)));
+  await documents.remove('pump-1');
+  await keys.remove('pump-1');
+  t.equal(documents.about('pump-1'), null);
+  t.notOk(keys.has('pump-1'));
+  server.answerTurns = 100;
+  server.onOp = (_client, what) => {
+    const [, written] = /^txn ((?:doc|keys)\/\S+): done$/.exec(what) ?? [];
+    if (written !== undefined) server.txn([], [{ delete: written }]);
+  };
+  await documents.put('pump-2', document, CREATE);
+  t.equal(documents.about('pump-2'), null);
+  await keys.make('pump-2');
+  t.notOk(keys.has('pump-2'));
+  await world.end();
+});
+
 t.test('an instance whose watch was compacted lists anew, and forgets what is gone', async (t) => {
   const world = await worldOf('a', 'b');
   const [a, b] = [world.fleetOf('a'), world.fleetOf('b')];
@@ -106,8 +135,8 @@ t.test('a list that etcd refuses is tried again; an error of our own ends the pr
     },
   };
   const { log } = keptLog();
-  const mirror = new Mirror({ etcd, clock, log, shelves: {}, stepped: () => undefined });
-  await mirror.open();
+  const mirror = new Mirror({ etcd, clock, log });
+  await mirror.open({});
   const thrown: unknown[] = [];
   process.once('unhandledRejection', (reason) => thrown.push(reason));
   end(new EtcdError('refused', 'compacted', { compactedRevision: 9 }));

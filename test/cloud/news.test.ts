@@ -280,6 +280,20 @@ t.test('etcd: after the leader was killed the next one tells the rest, in the sa
   await world.end();
 });
 
+t.test('etcd: one that stops tells its last batch, also news that come with its cut', async (t) => {
+  const world = await worldOf('a');
+  const digests = digesting(world);
+  put(world, names(3));
+  await turns();
+  world.server.onOp = (_client, description) => {
+    // The watch is slower than the answer.
+    if (/^txn cut\/\w+$/.test(description)) put(world, names(30).slice(3));
+  };
+  await world.stop('a');
+  t.strictSame([...digests.values()], [names(30)]);
+  t.equal(world.server.keys('news/').length, 0);
+});
+
 t.test('etcd: an instance whose lease is over closes no batch', async (t) => {
   const world = await worldOf('a', 'b');
   const digests = digesting(world);

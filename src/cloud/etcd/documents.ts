@@ -62,7 +62,7 @@ export class EtcdDocuments implements FleetDocuments {
       const put = this.#parts.etcd.txn(compares, [{ put: key, value: text }], key);
       const { succeeded, revision, current } = await orUnavailable(put);
       if (succeeded) {
-        if (this.#parts.isBehind(revision)) this.#keep(id, text, revision);
+        if (this.#parts.mirror.isBehind(revision)) this.#keep(id, text, revision);
         return etagOf({ value: text, modRevision: revision });
       }
       if (tries === PUT_TRIES)

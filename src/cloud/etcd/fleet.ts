@@ -35,10 +35,10 @@ interface EtcdFleetOptions extends FleetOptions {
  */
 export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetStore> {
   const { etcd } = options;
-  const { documents, watch, keys, messages, desk, ledger, instance, mirror } = partsOf(options);
+  const { documents, watch, keys, messages, desk, ledger, instance, mirror, shelves } = partsOf(options);
   try {
     await orUnavailable(checkLayout(etcd));
-    await orUnavailable(mirror.open());
+    await orUnavailable(mirror.open(shelves));
     // Found dead at the start: its devices may have had nobody to call for long.
     ledger.orphaned((home) => !instance.has(home), CLOUD_GRACE_MS);
   } catch (error) {
@@ -84,18 +84,15 @@ async function checkLayout(etcd: Etcd): Promise<void> {
 function partsOf(options: EtcdFleetOptions) {
   const { etcd, clock, log, randomBytes, hostname, delays, people, tell, accept } = options;
   const newId = () => Buffer.from(randomBytes(8)).toString('hex');
-  const parts: FleetParts = {
-    ...{ etcd, clock, log, randomBytes },
-    isBehind: (revision) => mirror.isBehind(revision),
-    reached: (...wanted) => mirror.reached(...wanted),
-  };
+  const mirror = new Mirror({ etcd, clock, log });
+  const parts: FleetParts = { etcd, clock, log, randomBytes, mirror };
   const instance = new Instance({
     ...{ ...parts, hostname },
     gone(id) {
       ledger.orphaned((home) => home === id, 0);
       desk.soon();
     },
-    watchIsStale: () => mirror.restart(),
+    ticked: (revision) => history.at(revision),
   });
   const documents = new EtcdDocuments(parts, people);
   const keys = new EtcdKeys(parts);
@@ -109,18 +106,11 @@ function partsOf(options: EtcdFleetOptions) {
   const ledger: EtcdLedger = new EtcdLedger({ ...parts, devices, desk, instance });
   const watch = new Watch({ clock, log, delays, devices, office: instance, ledger, desk, newId });
   const history = new History(parts, instance);
-  const mirror: Mirror = new Mirror({
-    ...{ etcd, clock, log },
-    shelves: {
-      ...ledger.shelves,
-      ...{ instance: instance.shelf, doc: documents.shelf, keys: keys.shelf, message: messages.shelf },
-    },
-    stepped(revision) {
-      instance.stepped(revision);
-      history.at(revision);
-    },
-  });
-  return { documents, watch, keys, messages, desk, ledger, instance, mirror };
+  const shelves = {
+    ...ledger.shelves,
+    ...{ instance: instance.shelf, doc: documents.shelf, keys: keys.shelf, message: messages.shelf },
+  };
+  return { documents, watch, keys, messages, desk, ledger, instance, mirror, shelves };
 }
 
 /** The revisions of the last minutes. Each write leaves an old value, and etcd keeps them all until it is told. */

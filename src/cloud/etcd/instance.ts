@@ -15,16 +15,14 @@ import type { FleetParts, Shelf } from './mirror.js';
 const LEASE_S = 10;
 /** An instance that writes, and whose watch brings nothing for this long, gives up its lease: it can decide nothing. */
 const BLIND_MS = 3 * FLEET_STALE_MS;
-/** How long a stop waits until memory knows the key of another lease. */
-const RENEW_MS = 3 * SECOND_MS;
 
 interface InstanceOptions extends FleetParts {
   /** The instance's id begins with the host's name. */
   readonly hostname: string;
   /** This instance is gone, and perhaps this one leads now. */
   readonly gone: (instance: string) => void;
-  /** The watch of etcd may be dead without a word. */
-  readonly watchIsStale: () => void;
+  /** Memory is at this revision: called at each tick. */
+  readonly ticked: (revision: number) => void;
 }
 
 /** An instance and its lease. */
@@ -44,11 +42,12 @@ export class Instance implements Office {
   #leasedMs = Number.NEGATIVE_INFINITY;
   /** Memory was complete at this moment. */
   #freshMs = Number.NEGATIVE_INFINITY;
-  /** Ticks that the watch has not brought back. */
-  readonly #sent: { readonly atMs: number; readonly revision: number }[] = [];
-  #revision = 0;
+  /** From then on the watch should bring its ticks. */
+  #watchedMs = Number.NEGATIVE_INFINITY;
   #ticks = 0;
   #tick: Promise<void> | null = null;
+  /** Memory follows the last tick. */
+  #following: Promise<void> | null = null;
   /** When the first tick in a row failed; null: the last one worked. */
   #awayMs: number | null = null;
   /** True: the last failed tick was answered by a member, so it is the cluster that is away, and not this instance. */
@@ -80,8 +79,7 @@ export class Instance implements Office {
     if (this.#isLeased) return;
     this.#startTick();
     await this.#tick;
-    const revision = this.#sent.at(-1)?.revision ?? 0;
-    await this.#options.reached(revision, RENEW_MS).catch(() => undefined);
+    await this.#following;
   }
 
   /** Gives up the lease. */
@@ -135,15 +133,6 @@ export class Instance implements Office {
     return { key: `instance/${this.id}`, createRevision };
   }
 
-  /** Memory is at this revision. */
-  stepped(revision: number): void {
-    this.#revision = revision;
-    for (let next = this.#sent[0]; next !== undefined && next.revision <= revision; next = this.#sent[0]) {
-      this.#freshMs = next.atMs;
-      this.#sent.shift();
-    }
-  }
-
   #startTick(): void {
     this.#tick = this.#beat().finally(() => {
       this.#tick = null;
@@ -152,7 +141,7 @@ export class Instance implements Office {
   }
 
   async #beat(): Promise<void> {
-    const { etcd, clock, log, watchIsStale } = this.#options;
+    const { etcd, clock, log, mirror } = this.#options;
     try {
       const sentMs = await this.#keepLease();
       const { id, lease } = this.#self as Leased;
@@ -163,19 +152,16 @@ export class Instance implements Office {
       if (this.#awayMs !== null) {
         log.info('etcd back', { afterMs: Math.round(clock.bootMs() - this.#awayMs) });
         // The watch was away, too.
-        this.#sent.length = 0;
+        this.#watchedMs = sentMs;
       }
       this.#awayMs = null;
-      this.#sent.push({ atMs: sentMs, revision });
-      // The watch may be faster than the answer.
-      this.stepped(this.#revision);
+      this.#following = this.#followed(sentMs, revision);
       this.#show();
-      const [oldest = { atMs: sentMs }] = this.#sent;
-      if (sentMs - oldest.atMs > BLIND_MS) {
+      if (sentMs - Math.max(this.#freshMs, this.#watchedMs) > BLIND_MS) {
         await this.#giveUp();
         throw new EtcdError('unavailable', 'the watch of etcd tells nothing');
       }
-      if (clock.bootMs() - this.#freshMs > FLEET_STALE_MS / 2) watchIsStale();
+      if (clock.bootMs() - this.#freshMs > FLEET_STALE_MS / 2) mirror.restart();
     } catch (error) {
       if (!(error instanceof EtcdError)) throw error;
       this.#isAnswered = error.cause instanceof EtcdRefusal;
@@ -183,6 +169,17 @@ export class Instance implements Office {
       if (error.kind === 'refused') this.#become(null);
       if (this.#awayMs === null) log.warn('etcd away', { reason: error.message });
       this.#awayMs ??= clock.bootMs();
+    }
+  }
+
+  /** Memory is complete at `sentMs` when the watch brings back what was written after it. */
+  async #followed(sentMs: number, revision: number): Promise<void> {
+    try {
+      await this.#options.mirror.reached(revision);
+      this.#freshMs = sentMs;
+      this.#options.ticked(revision);
+    } catch (error) {
+      if (!(error instanceof EtcdError)) throw error;
     }
   }
 
@@ -214,7 +211,7 @@ export class Instance implements Office {
   #become(self: Leased | null): void {
     this.#self = self;
     this.#ticks = 0;
-    this.#sent.length = 0;
+    this.#watchedMs = this.#options.clock.bootMs();
     if (self === null) this.#leasedMs = Number.NEGATIVE_INFINITY;
   }
 

@@ -57,7 +57,8 @@ export class EtcdKeys extends HeldKeys<Held> implements DeviceKeys {
     const put = `keys/${id}`;
     const value = JSON.stringify(writtenKeys(keys));
     const result = await this.#parts.etcd.txn([{ key: put, modRevision: revision }], [{ put, value }]);
-    if (result.succeeded && this.#parts.isBehind(result.revision)) this.#keep(id, value, result.revision);
+    if (result.succeeded && this.#parts.mirror.isBehind(result.revision))
+      this.#keep(id, value, result.revision);
     return result.succeeded;
   }
 

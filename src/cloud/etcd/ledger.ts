@@ -33,8 +33,6 @@ const LANES = 4;
 const RECORDS = Math.floor(TXN_OPS_MAX / (1 + NEWS_MAX));
 /** Tries to write a last word at once. */
 const NOTED_TRIES = 3;
-/** How long a cut or a removal waits until memory has it. */
-const REACH_MS = 10 * SECOND_MS;
 
 interface EtcdLedgerOptions extends FleetParts {
   readonly devices: Map<string, Watched>;
@@ -125,23 +123,23 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   }
 
   async forget(id: string): Promise<void> {
-    const { etcd, devices, desk, reached } = this.#options;
+    const { etcd, devices, desk, mirror } = this.#options;
     while (this.#flushing !== null) await this.#flushing;
     // etcd has nothing yet of a device without a revision.
     if (devices.get(id)?.revision === 0) devices.delete(id);
     for (const done of this.#waiting.get(id)?.done ?? []) done(false);
     this.#waiting.delete(id);
     const ops = [{ delete: `at/${id}` }, ...desk.newsOf(id).map((name) => ({ delete: `news/${name}` }))];
-    await orUnavailable(etcd.txn([], ops).then(({ revision }) => reached(revision, REACH_MS)));
+    await orUnavailable(etcd.txn([], ops).then(({ revision }) => mirror.reached(revision)));
   }
 
   async cut(batch: string): Promise<void> {
-    const { etcd, instance, reached } = this.#options;
+    const { etcd, instance, mirror } = this.#options;
     const key = `cut/${batch}`;
     const conditions = [instance.alive(), { key, modRevision: 0 }];
     const { revision } = await etcd.txn(conditions, [{ put: key, value: '' }]);
     // If it was there already, memory is complete then as well.
-    await reached(revision, REACH_MS);
+    await mirror.reached(revision);
   }
 
   async drop(news: readonly string[], cuts: readonly string[]): Promise<void> {

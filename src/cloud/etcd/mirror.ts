@@ -3,6 +3,7 @@
  * ends is opened again where it ended; after a compaction everything is listed anew.
  */
 import { FieldpostError } from '../../base/errors.js';
+import { SECOND_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Log } from '../../base/system/log.js';
@@ -10,6 +11,8 @@ import { type Change, type Etcd, EtcdError, type KeyValue } from './etcd.js';
 
 /** The pause before a watch is opened again. */
 export const FLEET_RETRY_MS = 300;
+/** How long a caller waits until memory has what it has written. */
+const REACH_MS = 10 * SECOND_MS;
 
 /** Memory of one kind of keys. A name is a key without its kind. */
 export interface Shelf {
@@ -23,10 +26,10 @@ interface MirrorOptions {
   readonly etcd: Pick<Etcd, 'list' | 'watch'>;
   readonly clock: Clock;
   readonly log: Pick<Log, 'error'>;
-  readonly shelves: Readonly<Record<string, Shelf>>;
-  /** Memory is at this revision. Called after each revision, and after each list. */
-  readonly stepped: (revision: number) => void;
 }
+
+/** By kind of keys. */
+type Shelves = Readonly<Record<string, Shelf>>;
 
 /** What the parts of the fleet's store share. */
 export interface FleetParts {
@@ -34,19 +37,14 @@ export interface FleetParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly randomBytes: (count: number) => Uint8Array;
-  /**
-   * True: the watch has not brought this revision, so memory may take what an own transaction has written with it.
-   * Otherwise memory is newer already.
-   */
-  readonly isBehind: (revision: number) => boolean;
-  /** Resolves when memory is at this revision. Rejects with EtcdError after so long. */
-  readonly reached: (revision: number, withinMs: number) => Promise<void>;
+  readonly mirror: Mirror;
 }
 
 /** All keys of the fleet, as they were at one revision. */
 export class Mirror {
   readonly #options: MirrorOptions;
   readonly #retrying: Alarm;
+  #shelves: Shelves = {};
   #revision = 0;
   #watch: { close(): void } | null = null;
   #isClosed = false;
@@ -58,13 +56,16 @@ export class Mirror {
     this.#retrying = new Alarm(options.clock, () => void this.#resume());
   }
 
-  /** See FleetParts. */
+  /**
+   * True: the watch has not brought this revision, so memory may take what an own transaction has written with it.
+   * Otherwise memory is newer already.
+   */
   isBehind(revision: number): boolean {
     return this.#revision < revision;
   }
 
-  /** See FleetParts. */
-  async reached(revision: number, withinMs: number): Promise<void> {
+  /** Resolves when memory is at this revision. Rejects with EtcdError after REACH_MS. */
+  async reached(revision: number): Promise<void> {
     if (!this.isBehind(revision)) return;
     await new Promise<void>((resolve, reject) => {
       const look = () => {
@@ -73,7 +74,7 @@ export class Mirror {
         this.#waiting.delete(look);
         resolve();
       };
-      const timer = this.#options.clock.after(withinMs, () => {
+      const timer = this.#options.clock.after(REACH_MS, () => {
         this.#waiting.delete(look);
         reject(new EtcdError('unavailable', 'the watch of etcd is behind', { mayHaveHappened: true }));
       });
@@ -82,7 +83,8 @@ export class Mirror {
   }
 
   /** Lists everything and begins to follow. Rejects with EtcdError. */
-  async open(): Promise<void> {
+  async open(shelves: Shelves): Promise<void> {
+    this.#shelves = shelves;
     await this.#list();
     this.#follow();
   }
@@ -131,15 +133,14 @@ export class Mirror {
 
   /** What memory has and etcd has not is gone. */
   async #list(): Promise<void> {
-    const { etcd, shelves } = this.#options;
     const listed = new Set<string>();
-    const revision = await etcd.list('', (found) => {
+    const revision = await this.#options.etcd.list('', (found) => {
       for (const entry of found) {
         listed.add(entry.key);
         this.#apply({ kind: 'put', ...entry });
       }
     });
-    for (const [kind, shelf] of Object.entries(shelves)) {
+    for (const [kind, shelf] of Object.entries(this.#shelves)) {
       const gone = [...shelf.names()].filter((name) => !listed.has(name === '' ? kind : `${kind}/${name}`));
       for (const name of gone) shelf.deleted(name, revision);
     }
@@ -148,14 +149,13 @@ export class Mirror {
 
   #stepped(revision: number): void {
     this.#revision = revision;
-    this.#options.stepped(revision);
     for (const look of this.#waiting) look();
   }
 
   #apply(change: Change): void {
     const end = change.key.indexOf('/');
     const [kind, name] = end < 0 ? [change.key, ''] : [change.key.slice(0, end), change.key.slice(end + 1)];
-    const shelf = this.#options.shelves[kind];
+    const shelf = this.#shelves[kind];
     try {
       if (change.kind === 'put') shelf?.put(name, change);
       else shelf?.deleted(name, change.modRevision);
