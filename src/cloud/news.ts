@@ -53,6 +53,8 @@ export interface PendingNews extends KeptNews {
   readonly batch: string | null;
 }
 
+const byOrder = (a: KeptNews, b: KeptNews) => a.order - b.order;
+
 /** The news that people are not told yet. */
 export class NewsDesk {
   readonly #options: DeskOptions;
@@ -92,12 +94,10 @@ export class NewsDesk {
   inOrder(): readonly PendingNews[] {
     const cuts = [...this.#cuts].sort(([, a], [, b]) => a - b);
     let next = 0;
-    return [...this.#pending.values()]
-      .sort((a, b) => a.order - b.order)
-      .map((one) => {
-        while ((cuts[next]?.[1] ?? one.order) < one.order) next++;
-        return { ...one, batch: cuts[next]?.[0] ?? null };
-      });
+    return [...this.#pending.values()].sort(byOrder).map((one) => {
+      while ((cuts[next]?.[1] ?? one.order) < one.order) next++;
+      return { ...one, batch: cuts[next]?.[0] ?? null };
+    });
   }
 
   get ids(): Iterable<string> {
@@ -113,12 +113,8 @@ export class NewsDesk {
     if (this.#pending.has(news.id)) return;
     const one = { news, order };
     this.#pending.set(news.id, one);
-    const others = this.#byDevice.get(news.device);
-    if (others === undefined) this.#byDevice.set(news.device, [one]);
-    else {
-      others.push(one);
-      others.sort((a, b) => a.order - b.order);
-    }
+    const all = [...(this.#byDevice.get(news.device) ?? []), one];
+    this.#byDevice.set(news.device, all.sort(byOrder));
     this.soon();
   }
 

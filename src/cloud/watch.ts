@@ -261,8 +261,8 @@ export class Watch implements FleetWatch {
 }
 
 /** True if the device was heard since the decision that it is offline: it should not be kept. */
-export function isUntrue({ heard, away }: Watched, { told }: Decision): boolean {
-  return told === 'offline' && heard !== away;
+export function isUntrue({ heard, away }: Watched, decision: Decision | null): boolean {
+  return decision?.told === 'offline' && heard !== away;
 }
 
 /** It is decided that the device is in this state. Its presence follows, unless it was heard meanwhile. */

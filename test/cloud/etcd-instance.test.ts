@@ -4,6 +4,7 @@ import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { ETCD_TIMEOUT_MS, EtcdError } from '../../src/cloud/etcd/etcd.js';
 import { FLEET_STALE_MS, FLEET_TICK_MS } from '../../src/cloud/etcd/layout.js';
 import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
+import { settled } from '../support/clock.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
 
@@ -56,6 +57,13 @@ t.test(
       hear(world, 'b', 'new');
       await t.rejects(world.fleetOf('a').documents.read('speaks'), unavailable);
     }
+    let isAnswered = false;
+    const last = world.fleetOf('a').watch.heard('goes', { said: 'stopping', everyMs: 0, sent: null });
+    void Promise.resolve(last).then(() => {
+      isAnswered = true;
+    });
+    await settled();
+    t.ok(isAnswered, 'a last word does not wait for etcd');
     t.strictSame(world.told, []);
     t.equal(world.fleetOf('a').watch.sighting('fell')?.state, 'online', 'not decided');
     world.server.quorum = true;

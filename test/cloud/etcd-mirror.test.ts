@@ -46,10 +46,12 @@ t.test('every instance sees documents, keys and devices, and their removal', asy
 t.test('an instance knows its own writes at once, unless they are gone before their answer', async (t) => {
   const world = await worldOf('a');
   const { server } = world;
-  const { documents, keys } = world.fleetOf('a');
+  const { documents, keys, watch } = world.fleetOf('a');
+  watch.heard('pump-1', { said: 'running', everyMs: 0, sent: null });
+  await world.clock.advance(2 * SECOND_MS);
   // The watch is slower than the answers.
   server.onOp = (_client, what) => {
-    if (!/^txn (?:doc|keys)\/\S+$/.test(what)) return;
+    if (!/^txn (?:doc|keys|at)\/\S+$/.test(what)) return;
     for (let n = 0; n < 30; n++) server.txn([], [{ put: 'taken/x', value: '' }]);
   };
   const etag = await documents.put('pump-1', document, CREATE);
@@ -60,6 +62,8 @@ t.test('an instance knows its own writes at once, unless they are gone before th
   await keys.remove('pump-1');
   t.equal(documents.about('pump-1'), null);
   t.notOk(keys.has('pump-1'));
+  await watch.forget('pump-1');
+  t.notOk(watch.has('pump-1'));
   server.answerTurns = 100;
   server.onOp = (_client, what) => {
     const [, written] = /^txn ((?:doc|keys)\/\S+): done$/.exec(what) ?? [];

@@ -199,7 +199,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     const known = chunk.flatMap((one): Waiting[] => {
       const { id, device, decision, done } = one;
       const isKnown = devices.get(id) === device;
-      if (isKnown && (decision === null || !isUntrue(device, decision))) return [one];
+      if (isKnown && !isUntrue(device, decision)) return [one];
       for (const tell of done) tell(false);
       return isKnown ? [{ id, device, decision: null, done: [] }] : [];
     });
@@ -275,17 +275,21 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     const { devices, clock, instance } = this.#options;
     const before = devices.get(id);
     if (before !== undefined && before.revision >= revision) return;
-    const { id: self } = instance;
-    if (before !== undefined && at.home === self) this.#wrote(before, at, revision);
-    else {
-      const found = watchedFrom(at, revision, clock.bootMs());
-      if (before !== undefined && this.#hasLater(before, at)) {
-        // The other home did not know the later heartbeat, which this instance has taken.
-        const { home, told, away } = found;
-        devices.set(id, { ...before, revision, home, told, away });
-        this.note(id);
-      } else devices.set(id, found);
+    if (before !== undefined && at.home === instance.id) {
+      // An own write, of which the answer may be lost.
+      Object.assign(before, { revision, home: at.home });
+      if (before.told !== at.told) nowTold(before, at.told);
+      return;
     }
+    const found = watchedFrom(at, revision, clock.bootMs());
+    if (before === undefined || !this.#hasLater(before, at)) {
+      devices.set(id, found);
+      return;
+    }
+    // The other home did not know the later heartbeat, which this instance has taken.
+    const { home, told, away } = found;
+    devices.set(id, { ...before, revision, home, told, away });
+    this.note(id);
   }
 
   /**
@@ -297,13 +301,6 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     const nowMs = clock.bootMs();
     const isRecent = heard.boot === clock.boot && nowMs - heard.bootMs < FLEET_STALE_MS;
     return isRecent && isOvertaken(presence, nowMs, sent);
-  }
-
-  /** An own write, of which the answer may be lost. */
-  #wrote(device: Watched, { told }: At, revision: number): void {
-    const { id: home } = this.#options.instance;
-    Object.assign(device, { revision, home });
-    if (device.told !== told) nowTold(device, told);
   }
 }
 
