@@ -1,6 +1,7 @@
 /**
  * A minimal device that calls a cloud: it has no state, and passes every answer on unchanged.
  */
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { request as requestTls } from 'node:https';
@@ -211,6 +212,23 @@ export function expectStatus(answer: Answer, ...statuses: readonly number[]): vo
 export function expectObject(answer: Answer): Readonly<Record<string, unknown>> {
   if (answer.json === null) throw new Broken(`the answer (${answer.type}) is not a JSON object`);
   return answer.json;
+}
+
+/** An id as devices draw them: 15 digits and capitals. */
+export function newId(): string {
+  return `00000${randomBytes(5).toString('hex').toUpperCase()}`;
+}
+
+/** True if the answer says that the cloud has taken it. */
+export function isAccepted({ status }: Answer): boolean {
+  return status >= 200 && status <= 299;
+}
+
+/** Throws Broken unless the cloud has taken the message or mail with this id. */
+export function expectAccepted(answer: Answer, id: string, what: 'message' | 'mail'): void {
+  if (!isAccepted(answer)) throw new Broken(`it was answered ${answer.status}, not 2xx`);
+  const told = expectObject(answer).id;
+  if (told !== id) throw new Broken(`the answer’s id is ${JSON.stringify(told)}, the ${what}’s is "${id}"`);
 }
 
 /** Throws Broken unless the answer says what is wrong as RFC 9457 has it. */

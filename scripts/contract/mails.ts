@@ -1,16 +1,15 @@
 /**
  * The points about mails, which a cloud need not take. They go to addresses of example.com, which takes no mail (RFC 2606).
  */
-import { randomBytes } from 'node:crypto';
 import {
   type Answer,
-  Broken,
   type Cloud,
-  expectObject,
+  expectAccepted,
   expectProblem,
   expectService,
   expectStatus,
   NotChecked,
+  newId,
   type Point,
 } from './cloud.js';
 
@@ -25,10 +24,6 @@ const MAIL = [
   '',
 ].join('\r\n');
 
-function newId(): string {
-  return `00000${randomBytes(5).toString('hex').toUpperCase()}`;
-}
-
 /** Throws NotChecked at a cloud that takes no mails. */
 function expectMails(answer: Answer): void {
   expectService(answer, 'no mails');
@@ -41,10 +36,7 @@ function expectMails(answer: Answer): void {
 /** Throws Broken unless the mail was taken, NotChecked where the cloud says that it takes none. */
 function expectTaken(answer: Answer, id: string): void {
   expectMails(answer);
-  if (answer.status < 200 || answer.status > 299)
-    throw new Broken(`it was answered ${answer.status}, not 2xx`);
-  const told = expectObject(answer).id;
-  if (told !== id) throw new Broken(`the answer’s id is ${JSON.stringify(told)}, the mail’s is "${id}"`);
+  expectAccepted(answer, id, 'mail');
 }
 
 /** Hands over a mail of its own. Throws NotChecked if it is not taken. */

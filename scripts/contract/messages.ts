@@ -1,44 +1,34 @@
 /**
  * The points about messages. Some SMS and a call go to +1 202 555 0199, a number that is kept free for fiction.
  */
-import { randomBytes } from 'node:crypto';
 import {
   type Answer,
   Broken,
   type Cloud,
-  expectObject,
+  expectAccepted,
   expectProblem,
   expectService,
   expectStatus,
+  isAccepted,
   NotChecked,
+  newId,
   type Point,
 } from './cloud.js';
 
 const SMS = { type: 2, destination: '+12025550199', message: 'Fieldpost conformance: nothing to do' };
 
-/** As devices draw them: 15 digits and capitals. */
-function newId(): string {
-  return `00000${randomBytes(5).toString('hex').toUpperCase()}`;
-}
-
 /** Hands over a message of its own; gives its id. Throws NotChecked if it is not taken. */
 async function taken(cloud: Cloud, id = newId()): Promise<string> {
   const answer = await cloud.message({ ...SMS, id }, id);
   expectService(answer, 'no messages');
-  if (!isTaken(answer)) throw new NotChecked(`no message is taken (${answer.status})`);
+  if (!isAccepted(answer)) throw new NotChecked(`no message is taken (${answer.status})`);
   return id;
-}
-
-function isTaken({ status }: Answer): boolean {
-  return status >= 200 && status <= 299;
 }
 
 /** Throws Broken unless the message was taken, NotChecked where the cloud says that it takes none such. */
 function expectTaken(answer: Answer, id: string, what = 'no messages'): void {
   expectService(answer, what);
-  if (!isTaken(answer)) throw new Broken(`it was answered ${answer.status}, not 2xx`);
-  const told = expectObject(answer).id;
-  if (told !== id) throw new Broken(`the answer’s id is ${JSON.stringify(told)}, the message’s is "${id}"`);
+  expectAccepted(answer, id, 'message');
 }
 
 /** Another text under the id and key of a message that was taken. */
@@ -49,7 +39,7 @@ function forged(cloud: Cloud, id: string): Promise<Answer> {
 /** A message that was taken, at a cloud that shows by a refusal that it remembers it. Throws NotChecked at others. */
 async function remembered(cloud: Cloud): Promise<string> {
   const id = await taken(cloud);
-  if (isTaken(await forged(cloud, id))) {
+  if (isAccepted(await forged(cloud, id))) {
     throw new NotChecked('another text under the same key is not refused, so that its answers do not tell');
   }
   return id;
@@ -79,14 +69,14 @@ export const MESSAGE_POINTS: readonly Point[] = [
       const id = await taken(cloud);
       const other = newId();
       const answer = await cloud.message({ ...SMS, id: other }, id);
-      if (isTaken(answer) && answer.json?.id === other) throw new Broken('it was taken under its own id');
+      if (isAccepted(answer) && answer.json?.id === other) throw new Broken('it was taken under its own id');
     },
   },
   {
     name: 'another text under the key of a message that was taken is refused',
     why: 'a cloud that forgets keys sends twice; one that answers as to the first loses the second text untold',
     async check(cloud) {
-      if (isTaken(await forged(cloud, await taken(cloud)))) throw new Broken('it was taken');
+      if (isAccepted(await forged(cloud, await taken(cloud)))) throw new Broken('it was taken');
     },
   },
   {
@@ -142,7 +132,7 @@ export const MESSAGE_POINTS: readonly Point[] = [
       for (let round = 0; round < cloud.rounds; round++) {
         const id = newId();
         const both = await Promise.all([cloud.message({ ...SMS, id }, id), forged(cloud, id)]);
-        if (both.every(isTaken)) throw new Broken('both were taken, with different texts');
+        if (both.every(isAccepted)) throw new Broken('both were taken, with different texts');
       }
     },
   },
@@ -152,7 +142,7 @@ export const MESSAGE_POINTS: readonly Point[] = [
     async check(cloud) {
       const id = await remembered(cloud);
       for (let round = 0; round < 2 * cloud.rounds; round++) await taken(cloud);
-      if (isTaken(await forged(cloud, id)))
+      if (isAccepted(await forged(cloud, id)))
         throw new Broken('its key was forgotten, and another text taken under it');
     },
   },
