@@ -10,11 +10,11 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { makeCertificate } from '../support/certificate.js';
 import { type Bridge, openBridge } from './bridge.js';
+import { patiently } from './machines.js';
 import { freePorts, sharedDirectory, stopThreads } from './peers.js';
 
 /** The programs that this needs. */
@@ -142,8 +142,8 @@ export async function startEtcd(t: Test, options: ClusterOptions = {}): Promise<
         ? null
         : { ca: textOf(files.ca), client: { cert: textOf(files.cert), key: textOf(files.key) } },
     etcdctl,
-    leader: () => patiently(leader),
-    ready: () => patiently(eachAnswers),
+    leader: () => patiently(leader, PATIENCE_MS),
+    ready: () => patiently(eachAnswers, PATIENCE_MS),
   };
   await cluster.ready();
   return cluster;
@@ -164,19 +164,6 @@ interface Place {
 }
 
 const textOf = (path: string) => readFileSync(path, 'utf8');
-
-/** Repeats what fails, for a while: etcd tells nobody when it is ready. */
-async function patiently<T>(act: () => Promise<T>): Promise<T> {
-  const patience = AbortSignal.timeout(PATIENCE_MS);
-  for (;;) {
-    try {
-      return await act();
-    } catch (error) {
-      if (patience.aborted) throw error;
-      await pause(50);
-    }
-  }
-}
 
 async function loopback(): Promise<Place[]> {
   const ports = await freePorts(2 * COUNT);

@@ -2,18 +2,23 @@
  * The package of the reference cloud under a real systemd, on a Debian that has nothing of Fieldpost: the page's installation
  * word for word, a device of the other package that falls silent, a mail in Polish, faults in the settings, a hang, an upgrade, the purge.
  */
-import { readdirSync, readFileSync } from 'node:fs';
 import { type Test, test } from 'tap';
 import { sectionOf } from '../support/pages.js';
-import { Container, INSIDE, skipWithoutContainer } from './container.js';
+import {
+  assertSandboxed,
+  Container,
+  packageOf,
+  propertiesOf,
+  RELAYED,
+  skipWithoutContainer,
+  startRelay,
+} from './container.js';
 
-const OUT = new URL('../../build/out/', import.meta.url).pathname;
 const PACKAGE = 'fieldpost-cloud_0_all.deb';
 const CLOUD = 'http://127.0.0.1:43780';
 const ENV_FILE = '/etc/fieldpost-cloud/fieldpost-cloud.env';
 const KEYS = '/etc/fieldpost-cloud/keys';
 const STATE = '/var/lib/fieldpost-cloud';
-const RELAYED = '/var/relayed';
 const LOG = 'journalctl -b -q --no-pager -o cat -u fieldpost-cloud.service';
 
 /** What the operator fills in. Devices are offline soon. */
@@ -33,15 +38,7 @@ for line in ${Object.entries(FILLED)
 done
 `;
 
-/** The file of a package that scripts/package has made. */
-function packageOf(name: string): Buffer {
-  const found = readdirSync(OUT).find((file) => file.startsWith(`${name}_`) && file.endsWith('.deb'));
-  return readFileSync(`${OUT}${found}`);
-}
-
-/** A script that prints these properties of the service in one line, sorted. */
-const properties = (...names: string[]) =>
-  `systemctl show fieldpost-cloud.service -p ${names.join(',')} | sort | paste -sd ' '`;
+const properties = (...names: string[]) => propertiesOf('fieldpost-cloud.service', ...names);
 
 test('the package of the cloud', { skip: skipWithoutContainer('trixie') }, async (t) => {
   const it = await Container.boot(t, 'trixie');
@@ -63,9 +60,7 @@ async function install(t: Test, it: Container): Promise<void> {
   await it.write(`/var/${PACKAGE}`, packageOf('fieldpost-cloud'));
   await it.write('/var/password-file', 'sesame\n', '600');
   await it.write('/usr/local/bin/editor', EDITOR, '755');
-  await it.must(
-    `mkdir -p ${RELAYED}; systemd-run --quiet --unit=relay node ${INSIDE}/test/systemd/relay.mjs ${RELAYED}`,
-  );
+  await startRelay(it);
   const [, block = ''] =
     /```sh\n([^`]*)```/.exec(sectionOf('build/man/fieldpost-cloud.8.md', '## Install')) ?? [];
   const commands = block.trim().split('\n');
@@ -137,13 +132,7 @@ async function watch(t: Test, it: Container): Promise<void> {
 }
 
 async function sandboxed(t: Test, it: Container): Promise<void> {
-  const report = await it.must('systemd-analyze security --no-pager fieldpost-cloud.service');
-  const exposure = Number(/exposure level for fieldpost-cloud.service: ([\d.]+)/.exec(report)?.[1]);
-  t.ok(exposure <= 1.3, `exposure ${exposure}`);
-  t.equal(
-    await it.must('systemd-analyze verify fieldpost-cloud.service 2>&1 | grep -v "man fieldpost-cloud" || :'),
-    '',
-  );
+  await assertSandboxed(t, it, 'fieldpost-cloud');
   t.equal(
     await it.must('ps -o user= -p $(systemctl show fieldpost-cloud.service -p MainPID --value)'),
     'fieldpost-cloud',

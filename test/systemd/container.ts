@@ -4,15 +4,19 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
 
 const BASES = process.env.FIELDPOST_TEST_CONTAINERS ?? '/var/cache/fieldpost-containers';
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
+/** Where the packages are. */
+export const OUT = `${REPOSITORY}build/out/`;
 /** Where the repository is mounted in the container. */
 export const INSIDE = '/opt/fieldpost';
+/** Where the relay of a container puts its mails. */
+export const RELAYED = '/var/relayed';
 const PATIENCE_MS = 60_000;
 
 /** Why tests that need a container of this Debian cannot run here; false if they can. */
@@ -21,6 +25,32 @@ export function skipWithoutContainer(suite: string): string | false {
     return 'needs FIELDPOST_TEST_SYSTEMD=1 and what scripts/container makes';
   if (process.getuid?.() !== 0) return 'needs root: it boots a container';
   return existsSync(`${BASES}/${suite}`) ? false : `there is no ${suite} in ${BASES}: scripts/container`;
+}
+
+/** The file of a package that scripts/package has made. */
+export function packageOf(name: string): Buffer {
+  const found = readdirSync(OUT).find((file) => file.startsWith(`${name}_`) && file.endsWith('.deb'));
+  return readFileSync(`${OUT}${found}`);
+}
+
+/** A script that prints these properties of a unit in one line, sorted. */
+export const propertiesOf = (unit: string, ...names: readonly string[]) =>
+  `systemctl show ${unit} -p ${names.join(',')} | sort | paste -sd ' '`;
+
+/** Starts a relay, which puts its mails into RELAYED. */
+export const startRelay = (it: Container) =>
+  it.must(
+    `mkdir -p ${RELAYED}; systemd-run --quiet --unit=relay node ${INSIDE}/test/systemd/relay.mjs ${RELAYED}`,
+  );
+
+/** Holds that systemd finds the unit well locked up, and nothing wrong with it and its sockets. */
+export async function assertSandboxed(t: Test, it: Container, name: string, ...sockets: readonly string[]) {
+  const unit = `${name}.service`;
+  const report = await it.must(`systemd-analyze security --no-pager ${unit}`);
+  const exposure = Number(/exposure level for \S+: ([\d.]+)/.exec(report)?.[1]);
+  t.ok(exposure <= 1.3, `exposure ${exposure}`);
+  const verify = `systemd-analyze verify ${[unit, ...sockets].join(' ')} 2>&1`;
+  t.equal(await it.must(`${verify} | grep -v "man ${name}" || :`), '');
 }
 
 // Its own mount namespace: all mounts end with it. There is one tree of control groups for the whole machine.

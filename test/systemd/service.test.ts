@@ -3,16 +3,24 @@
  * faults. It runs on Debian 13 with Debian's Node.js, and on Debian 12 with this machine's.
  */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { type Test, test } from 'tap';
 import { joiningSteps } from '../../src/base/fleet-lines.js';
-import { Container, INSIDE, skipWithoutContainer } from './container.js';
+import {
+  assertSandboxed,
+  Container,
+  INSIDE,
+  OUT,
+  packageOf,
+  propertiesOf,
+  RELAYED,
+  skipWithoutContainer,
+  startRelay,
+} from './container.js';
 
-const OUT = new URL('../../build/out/', import.meta.url).pathname;
 const API = 'http://127.0.0.1:43770/api/internal';
 const ENV_FILE = '/etc/fieldpost/fieldpost.env';
 const STATE = '/var/lib/private/fieldpost';
-const RELAYED = '/var/relayed';
 const RELAY = 'FIELDPOST_RELAY=smtp://device@127.0.0.1:2525?tls=never\n';
 
 /** An empty package `nodejs`, for a container that has this machine's Node.js mounted. */
@@ -37,15 +45,9 @@ async function device(t: Test, suite: string): Promise<Container> {
     await container.write('/var/nodejs.deb', emptyNodePackage(t));
     await container.must('dpkg -i /var/nodejs.deb');
   }
-  const name = readdirSync(OUT).find((file) => /^fieldpost_.*\.deb$/.test(file)) ?? '';
-  await container.write('/var/fieldpost.deb', readFileSync(`${OUT}${name}`));
+  await container.write('/var/fieldpost.deb', packageOf('fieldpost'));
   return container;
 }
-
-const startRelay = (device: Container) =>
-  device.must(
-    `mkdir -p ${RELAYED}; systemd-run --quiet --unit=relay node ${INSIDE}/test/systemd/relay.mjs ${RELAYED}`,
-  );
 
 async function post(device: Container, count = 1): Promise<string[]> {
   const mails = Array(count).fill({ type: 1, destination: 'john@example.com', subject: 'x' });
@@ -56,9 +58,7 @@ async function post(device: Container, count = 1): Promise<string[]> {
   return (JSON.parse(answer) as { id: string }[]).map(({ id }) => id);
 }
 
-/** A script that prints these properties of the service in one line, sorted. */
-const properties = (...names: string[]) =>
-  `systemctl show fieldpost.service -p ${names.join(',')} | sort | paste -sd ' '`;
+const properties = (...names: string[]) => propertiesOf('fieldpost.service', ...names);
 
 /** A script that prints what the service logged since the boot. */
 const LOG = 'journalctl -b -q --no-pager -o cat -u fieldpost.service';
@@ -97,7 +97,7 @@ for (const suite of ['trixie', 'bookworm']) {
     }
     await encryptedPassword(t, it);
     await joins(t, it);
-    await sandboxed(t, it);
+    await assertSandboxed(t, it, 'fieldpost', 'fieldpost.socket', 'fieldpost-smtp.socket');
     await hostName(t, it);
     await restartUnderLoad(t, it);
     await reload(t, it);
@@ -213,18 +213,6 @@ async function joins(t: Test, it: Container): Promise<void> {
   await it.must('rm /etc/credstore/fieldpost.cloud-key');
   await setTo(it, RELAY);
   await it.must(restart);
-}
-
-async function sandboxed(t: Test, it: Container): Promise<void> {
-  const report = await it.must('systemd-analyze security --no-pager fieldpost.service');
-  const exposure = Number(/exposure level for fieldpost.service: ([\d.]+)/.exec(report)?.[1]);
-  t.ok(exposure <= 1.3, `exposure ${exposure}`);
-  t.equal(
-    await it.must(
-      'systemd-analyze verify fieldpost.service fieldpost.socket fieldpost-smtp.socket 2>&1 | grep -v "man fieldpost" || :',
-    ),
-    '',
-  );
 }
 
 /** A DHCP lease brings a host name after the start. */
