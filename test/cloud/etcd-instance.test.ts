@@ -5,24 +5,18 @@ import { ETCD_TIMEOUT_MS, EtcdError } from '../../src/cloud/etcd/etcd.js';
 import { FLEET_STALE_MS, FLEET_TICK_MS } from '../../src/cloud/etcd/layout.js';
 import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
 import { settled } from '../support/clock.js';
-import { DELAYS, FleetWorld } from '../support/fleet-world.js';
-import { testSeed } from '../support/random.js';
+import { DELAYS, FleetWorld, OFFLINE_MS } from '../support/fleet-world.js';
 
-const seed = testSeed();
-t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 const LEASE_MS = 10 * SECOND_MS;
 /** The tick under way fails, and the next one works. */
 const RETURN_MS = 2 * (FLEET_TICK_MS + ETCD_TIMEOUT_MS);
-const OFFLINE_MS = DELAYS.delayMs + 12 * SECOND_MS;
 const unavailable = { code: 'unavailable' };
-
-const worldOf = (...machines: string[]) => FleetWorld.calm(seed, ...machines);
 
 const hear = (world: FleetWorld, machine: string, id = 'pump-1') =>
   world.fleetOf(machine).watch.heard(id, { said: 'running', everyMs: 0, sent: null });
 
 t.test('the oldest instance leads, and after it the next one', async (t) => {
-  const world = await worldOf('a', 'b', 'c');
+  await using world = await FleetWorld.calm('a', 'b', 'c');
   const shared = () => world.log.lines.splice(0).filter((line) => line.includes('fleet shared'));
   t.equal(world.leader, 'a');
   t.match(shared().at(-1), /fleet shared instances=3 leads=(true|false)/);
@@ -39,13 +33,12 @@ t.test('the oldest instance leads, and after it the next one', async (t) => {
   shared();
   await world.clock.advance(MINUTE_MS);
   t.strictSame(shared(), [], 'each change once');
-  await world.end();
 });
 
 t.test(
   'without a quorum heartbeats are taken from memory, nothing is decided, and silence begins anew',
   async (t) => {
-    const world = await worldOf('a', 'b');
+    await using world = await FleetWorld.calm('a', 'b');
     for (const id of ['speaks', 'falls', 'fell']) hear(world, 'a', id);
     await world.clock.advance(DELAYS.delayMs - 15 * SECOND_MS);
     for (const id of ['speaks', 'falls']) hear(world, 'a', id);
@@ -85,12 +78,11 @@ t.test(
     );
     const words = world.log.lines.filter((line) => /etcd (away|back)/.test(line));
     t.equal(words.length, 4, 'told once by each');
-    await world.end();
   },
 );
 
 t.test('an instance that stops when etcd is just back writes what it has heard meanwhile', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   hear(world, 'a');
   await world.clock.advance(2 * SECOND_MS);
   const without = { quorum: () => (world.server.quorum = false), etcd: () => world.cut('a') };
@@ -112,11 +104,10 @@ t.test('an instance that stops when etcd is just back writes what it has heard m
     await world.start('a');
     await world.clock.advance(2 * SECOND_MS);
   }
-  await world.end();
 });
 
 t.test('an instance that is cut off refuses when its lease is over, and decides nothing', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   hear(world, 'a', 'mine');
   await world.clock.advance(2 * SECOND_MS);
   world.cut('a');
@@ -150,11 +141,10 @@ t.test('an instance that is cut off refuses when its lease is over, and decides 
     'a heartbeat that could not be written for long is no return',
   );
   t.equal(new Set(world.told.map(({ id }) => id)).size, world.told.length, 'nothing is told again');
-  await world.end();
 });
 
 t.test('an instance whose memory is old decides nothing, also of a device that calls', async (t) => {
-  const world = await worldOf('a');
+  await using world = await FleetWorld.calm('a');
   const { server } = world;
   hear(world, 'a');
   await world.clock.advance(OFFLINE_MS);
@@ -174,11 +164,10 @@ t.test('an instance whose memory is old decides nothing, also of a device that c
   server.watch = watch;
   await world.clock.advance(RETURN_MS);
   t.strictSame(world.toldOf('pump-1'), ['silent', 'back']);
-  await world.end();
 });
 
 t.test('after refusals devices have as long as they need to call again', async (t) => {
-  const world = await worldOf('a');
+  await using world = await FleetWorld.calm('a');
   hear(world, 'a');
   await world.clock.advance(2 * SECOND_MS);
   world.cut('a');
@@ -188,11 +177,10 @@ t.test('after refusals devices have as long as they need to call again', async (
   await world.clock.advance(CLOUD_GRACE_MS + OFFLINE_MS + RETURN_MS);
   t.match(world.told, [{ kind: 'silent' }]);
   t.ok((world.told[0]?.atMs ?? 0) >= backMs + CLOUD_GRACE_MS + DELAYS.delayMs - SECOND_MS);
-  await world.end();
 });
 
 t.test('an instance whose lease is gone is another one, and has its devices again', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   hear(world, 'a');
   await world.clock.advance(2 * SECOND_MS);
   const [first] = world.server.keys('instance/a');
@@ -205,11 +193,10 @@ t.test('an instance whose lease is gone is another one, and has its devices agai
   }
   t.strictSame(world.told, []);
   t.equal(world.recordOf('pump-1').home, 'a');
-  await world.end();
 });
 
 t.test('while etcd refuses writes nothing is decided; the instance goes on when it takes them', async (t) => {
-  const world = await worldOf('a');
+  await using world = await FleetWorld.calm('a');
   hear(world, 'a');
   await world.clock.advance(2 * SECOND_MS);
   world.server.onOp = (_client, description) => {
@@ -224,22 +211,20 @@ t.test('while etcd refuses writes nothing is decided; the instance goes on when 
   t.doesNotThrow(() => hear(world, 'a'));
   await world.clock.advance(CLOUD_GRACE_MS + OFFLINE_MS);
   t.strictSame(world.toldOf('pump-1'), ['silent']);
-  await world.end();
 });
 
 t.test('processes that did not run for a while find nobody offline', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   for (let n = 0; n < 6; n++) world.add(`pump-${n}`);
   await world.clock.advance(MINUTE_MS);
   // The whole host stands still; etcd on it as well.
   world.clock.suspend(10 * MINUTE_MS);
   await world.clock.advance(CLOUD_GRACE_MS + 10 * MINUTE_MS);
   t.strictSame(world.told, []);
-  await world.end();
 });
 
 t.test('a layout of another version is refused, and not touched', async (t) => {
-  const world = new FleetWorld(seed);
+  await using world = new FleetWorld();
   world.server.txn([], [{ put: 'layout', value: '3' }]);
   await t.rejects(world.start('a'), {
     code: 'unavailable',
@@ -252,5 +237,4 @@ t.test('a layout of another version is refused, and not touched', async (t) => {
   world.server.txn([], [{ delete: 'layout' }]);
   await world.start('a');
   t.equal(world.server.keyOf('layout')?.value, '2');
-  await world.end();
 });

@@ -5,17 +5,10 @@ import { ETCD_TIMEOUT_MS, EtcdError } from '../../src/cloud/etcd/etcd.js';
 import { CLOUD_GRACE_MS, type Said } from '../../src/cloud/presence.js';
 import { PRESENCE_WRITE_MS } from '../../src/cloud/watch.js';
 import { settled } from '../support/clock.js';
-import { DELAYS, FleetWorld } from '../support/fleet-world.js';
-import { testSeed } from '../support/random.js';
+import { DELAYS, FleetWorld, OFFLINE_MS } from '../support/fleet-world.js';
 
-const seed = testSeed();
-t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 const ID = 'pump-1';
 const AT = `at/${ID}`;
-/** A delay, a check for silence, and the way through etcd. */
-const OFFLINE_MS = DELAYS.delayMs + 12 * SECOND_MS;
-
-const worldOf = (...machines: string[]) => FleetWorld.calm(seed, ...machines);
 
 /** A heartbeat to one instance. */
 function say(world: FleetWorld, machine: string, uptimeMs: number, said: Said = 'running', id = ID) {
@@ -35,7 +28,7 @@ const away = () => new EtcdError('unavailable', 'etcd: the connection was lost')
 
 /** One instance, and one device that falls silent; `meanwhile` comes between each decision and etcd. */
 async function decided(meanwhile: (world: FleetWorld, tries: number) => void): Promise<FleetWorld> {
-  const world = await worldOf('a');
+  const world = await FleetWorld.calm('a');
   const device = world.add(ID);
   await world.clock.advance(2 * MINUTE_MS);
   before(world, /^txn at\/\S+ news\//, (tries) => meanwhile(world, tries));
@@ -46,7 +39,7 @@ async function decided(meanwhile: (world: FleetWorld, tries: number) => void): P
 t.test(
   'heartbeats are not written, but a change within a second, and the times every 5 minutes',
   async (t) => {
-    const world = await worldOf('a', 'b');
+    await using world = await FleetWorld.calm('a', 'b');
     const writes: number[] = [];
     before(world, new RegExp(`^txn ${AT}`), () => writes.push(world.clock.bootMs()));
     const steady = async (ms: number) => {
@@ -65,12 +58,11 @@ t.test(
     await world.clock.advance(1500);
     t.ok((writes.at(-1) ?? 0) - changedMs <= SECOND_MS);
     t.match(world.fleetOf('b').watch.sighting(ID)?.status, status);
-    await world.end();
   },
 );
 
 t.test('the instance that heard a device last watches it', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   void say(world, 'a', 1);
   await world.clock.advance(2 * SECOND_MS);
   t.equal(world.recordOf(ID).home, 'a');
@@ -86,11 +78,10 @@ t.test('the instance that heard a device last watches it', async (t) => {
   await world.clock.advance(3 * SECOND_MS);
   t.strictSame(world.toldOf(ID), ['silent', 'back'], 'it returns at another one');
   t.equal(world.recordOf(ID).home, 'a');
-  await world.end();
 });
 
 t.test('of two heartbeats through two instances the later one stays, in etcd too', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   void say(world, 'a', 1);
   await world.clock.advance(2 * SECOND_MS);
   void say(world, 'b', 3000, 'stopping');
@@ -109,7 +100,6 @@ t.test('of two heartbeats through two instances the later one stays, in etcd too
   t.match(world.recordOf(ID), { home: 'b', s: 'stopping', u: 4000 });
   await world.clock.advance(10 * MINUTE_MS);
   t.strictSame(world.told, []);
-  await world.end();
 });
 
 for (const [name, said] of [
@@ -117,7 +107,7 @@ for (const [name, said] of [
   ['a heartbeat', 'running'],
 ] as const)
   t.test(`${name} to another instance is not lost when the home writes at the same time`, async (t) => {
-    const world = await worldOf('a', 'b');
+    await using world = await FleetWorld.calm('a', 'b');
     void say(world, 'a', 1);
     await world.clock.advance(2 * SECOND_MS);
     const { home: _, ...record } = world.recordOf(ID);
@@ -132,11 +122,10 @@ for (const [name, said] of [
     t.match(world.recordOf(ID), { home: 'b', s: said, u: 3000 });
     await world.clock.advance(12 * SECOND_MS);
     t.strictSame(world.toldOf(ID), said === 'running' ? ['back'] : []);
-    await world.end();
   });
 
 t.test('a last word that was answered survives a kill, and an outage of etcd', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   void say(world, 'a', 1);
   await world.clock.advance(2 * SECOND_MS);
   void say(world, 'a', 2);
@@ -161,20 +150,18 @@ t.test('a last word that was answered survives a kill, and an outage of etcd', a
   world.server.quorum = true;
   await world.clock.advance(10 * SECOND_MS);
   t.match(world.recordOf('pump-2'), { s: 'stopping' });
-  await world.end();
 });
 
 t.test('a clean stop writes the last heartbeats', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   void say(world, 'a', 1);
   await world.stop('a');
   t.match(world.recordOf(ID), { home: 'a', u: 1 });
-  await world.end();
 });
 
 t.test('a removed device does not return with a heartbeat on its way', async (t) => {
   for (const other of ['a', 'b']) {
-    const world = await worldOf('a', 'b');
+    await using world = await FleetWorld.calm('a', 'b');
     void say(world, 'a', 1);
     await world.clock.advance(2 * SECOND_MS);
     world.fleetOf(other).watch.heard(ID, { said: 'running', everyMs: 0 });
@@ -197,7 +184,6 @@ t.test('a removed device does not return with a heartbeat on its way', async (t)
     await world.clock.advance(2 * SECOND_MS);
     await removed;
     t.notOk(world.fleetOf('b').watch.has('pump-2'));
-    await world.end();
   }
 });
 
@@ -205,7 +191,7 @@ t.test(
   'a heartbeat that another instance took at the last moment counts more than the decision',
   async (t) => {
     let heardMs = 0;
-    const world = await decided(({ server, clock }, tries) => {
+    await using world = await decided(({ server, clock }, tries) => {
       if (tries > 1) return;
       heardMs = clock.bootMs();
       const { u, ...record } = JSON.parse(server.keyOf(AT)?.value ?? '');
@@ -217,12 +203,11 @@ t.test(
     await world.clock.advance(OFFLINE_MS);
     t.match(world.told, [{ kind: 'silent' }]);
     t.ok((world.told[0]?.atMs ?? 0) >= heardMs + DELAYS.delayMs);
-    await world.end();
   },
 );
 
 t.test('a decision that another instance has just made is not made again', async (t) => {
-  const world = await decided(({ server }, tries) => {
+  await using world = await decided(({ server }, tries) => {
     const record = JSON.parse(server.keyOf(AT)?.value ?? '');
     if (tries === 1)
       server.txn([], [{ put: AT, value: JSON.stringify({ ...record, h: 'b-1', o: 1, l: 1 }) }]);
@@ -230,12 +215,11 @@ t.test('a decision that another instance has just made is not made again', async
   await world.clock.advance(5 * MINUTE_MS);
   t.strictSame(world.told, []);
   t.equal(world.fleetOf('a').watch.sighting(ID)?.state, 'offline');
-  await world.end();
 });
 
 t.test('a decision that etcd gets after the lease has run out does not hold', async (t) => {
   let lostMs = 0;
-  const world = await decided(({ server, clock }, tries) => {
+  await using world = await decided(({ server, clock }, tries) => {
     if (tries > 1) return;
     lostMs = clock.bootMs();
     for (const { key } of server.keys('instance/')) server.txn([], [{ delete: key }]);
@@ -246,15 +230,14 @@ t.test('a decision that etcd gets after the lease has run out does not hold', as
   await world.clock.advance(OFFLINE_MS);
   t.match(world.told, [{ kind: 'silent' }]);
   t.ok((world.told[0]?.atMs ?? 0) >= lostMs + DELAYS.delayMs, 'after a fresh delay');
-  await world.end();
 });
 
 t.test('a decision that fails is made again; one that has happened without an answer is not', async (t) => {
   // Tries 5 and 6 are those of its return.
-  const failing = await decided((_world, tries) => {
+  await using failing = await decided((_world, tries) => {
     if (tries <= 3 || tries === 5 || tries === 6) throw away();
   });
-  const lost = await decided(() => undefined);
+  await using lost = await decided(() => undefined);
   lost.server.losesAnswer = (_client, description) => description.startsWith(`txn ${AT} news/`);
   for (const world of [failing, lost]) {
     await world.clock.advance(OFFLINE_MS + MINUTE_MS);
@@ -264,12 +247,11 @@ t.test('a decision that fails is made again; one that has happened without an an
     t.strictSame(world.toldOf(ID), ['silent', 'back']);
     t.equal(world.told.length, 2);
     t.equal(world.server.keys('news/').length, 0);
-    await world.end();
   }
 });
 
 t.test('a record that fails holds back no other decision of its transaction', async (t) => {
-  const world = await worldOf('a');
+  await using world = await FleetWorld.calm('a');
   const ids = Array.from({ length: 30 }, (_, n) => `pump-${n + 10}`);
   for (const id of ids) void say(world, 'a', 1, 'running', id);
   await world.clock.advance(2 * SECOND_MS);
@@ -290,13 +272,12 @@ t.test('a record that fails holds back no other decision of its transaction', as
     world.told.map(({ device }) => device).sort(),
     ids.filter((id) => id !== 'pump-20'),
   );
-  await world.end();
 });
 
 t.test('the devices of an instance that is gone have a fresh delay', async (t) => {
   for (const leave of ['stop', 'kill'] as const) {
     for (const machine of ['a', 'b']) {
-      const world = await worldOf('a', 'b');
+      await using world = await FleetWorld.calm('a', 'b');
       void say(world, machine, 1);
       await world.clock.advance(DELAYS.delayMs - 12 * SECOND_MS);
       await world[leave](machine);
@@ -305,13 +286,12 @@ t.test('the devices of an instance that is gone have a fresh delay', async (t) =
       await world.clock.advance(OFFLINE_MS);
       t.match(world.told, [{ kind: 'silent' }], `${leave} ${machine}`);
       t.ok((world.told[0]?.atMs ?? 0) >= goneMs + DELAYS.delayMs - SECOND_MS, `${leave} ${machine}`);
-      await world.end();
     }
   }
 });
 
 t.test('instances that start find nobody offline who had nobody to call', async (t) => {
-  const world = await worldOf('a', 'b', 'c');
+  await using world = await FleetWorld.calm('a', 'b', 'c');
   void say(world, 'a', 1);
   await world.clock.advance(MINUTE_MS);
   for (const machine of ['a', 'b', 'c']) world.kill(machine);
@@ -321,11 +301,10 @@ t.test('instances that start find nobody offline who had nobody to call', async 
   await world.clock.advance(CLOUD_GRACE_MS + OFFLINE_MS);
   t.strictSame(world.toldOf(ID), ['silent']);
   t.ok((world.told[0]?.atMs ?? 0) >= backMs + CLOUD_GRACE_MS, 'after the grace');
-  await world.end();
 });
 
 t.test('an instance that was away takes no silence back with a heartbeat of before', async (t) => {
-  const world = await worldOf('b', 'a');
+  await using world = await FleetWorld.calm('b', 'a');
   void say(world, 'a', 1);
   await world.clock.advance(30 * SECOND_MS);
   // Only memory has this one.
@@ -337,5 +316,4 @@ t.test('an instance that was away takes no silence back with a heartbeat of befo
   world.heal('a');
   await world.clock.advance(3 * MINUTE_MS);
   t.strictSame(world.toldOf(ID), ['silent']);
-  await world.end();
 });

@@ -9,18 +9,13 @@ import { FLEET_RETRY_MS, Mirror } from '../../src/cloud/etcd/mirror.js';
 import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
 import { FakeClock } from '../support/clock.js';
 import { FleetWorld } from '../support/fleet-world.js';
-import { testSeed } from '../support/random.js';
 import { keptLog } from '../support/system.js';
 
-const seed = testSeed();
-t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 const CREATE = { 'if-none-match': '*' };
 const document = { name: 'A', destinations: [] };
 
-const worldOf = (...machines: string[]) => FleetWorld.calm(seed, ...machines);
-
 t.test('every instance sees documents, keys and devices, and their removal', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   const [a, b] = [world.fleetOf('a'), world.fleetOf('b')];
   const etag = await a.documents.put('pump-1', document, CREATE);
   const key = await a.keys.make('pump-1');
@@ -40,11 +35,10 @@ t.test('every instance sees documents, keys and devices, and their removal', asy
   await world.clock.advance(SECOND_MS);
   t.equal(a.documents.about('pump-1'), null);
   t.notOk(a.keys.has('pump-1') || a.watch.has('pump-1'));
-  await world.end();
 });
 
 t.test('an instance knows its own writes at once, unless they are gone before their answer', async (t) => {
-  const world = await worldOf('a');
+  await using world = await FleetWorld.calm('a');
   const { server } = world;
   const { documents, keys, watch } = world.fleetOf('a');
   watch.heard('pump-1', { said: 'running', everyMs: 0, sent: null });
@@ -73,11 +67,10 @@ t.test('an instance knows its own writes at once, unless they are gone before th
   t.equal(documents.about('pump-2'), null);
   await keys.make('pump-2');
   t.notOk(keys.has('pump-2'));
-  await world.end();
 });
 
 t.test('an instance whose watch was compacted lists anew, and forgets what is gone', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   const [a, b] = [world.fleetOf('a'), world.fleetOf('b')];
   await a.documents.put('pump-1', document, CREATE);
   await a.documents.put('pump-2', document, CREATE);
@@ -99,11 +92,10 @@ t.test('an instance whose watch was compacted lists anew, and forgets what is go
   t.strictSame([...b.documents.ids].sort(), ['pump-2', 'pump-3']);
   t.notOk(b.keys.has('pump-1') || b.watch.has('pump-1'));
   t.ok(b.office.isServing);
-  await world.end();
 });
 
 t.test('one instance compacts, each minute, what is older than FLEET_HISTORY_MS', async (t) => {
-  const world = await worldOf('a', 'b', 'c');
+  await using world = await FleetWorld.calm('a', 'b', 'c');
   const compacts: { readonly client: string; readonly atMs: number }[] = [];
   const revisions = new Map<number, number>();
   world.server.onOp = (client, description) => {
@@ -119,7 +111,6 @@ t.test('one instance compacts, each minute, what is older than FLEET_HISTORY_MS'
   const keptMs = [...revisions].findLast(([, revision]) => revision <= world.server.compacted)?.[0] ?? 0;
   t.ok(nowMs - keptMs >= FLEET_HISTORY_MS, 'what is younger stays');
   t.ok(nowMs - keptMs <= FLEET_HISTORY_MS + 3 * MINUTE_MS, 'what is older goes');
-  await world.end();
 });
 
 t.test('a list that etcd refuses is tried again; an error of our own ends the program', async (t) => {
@@ -154,7 +145,7 @@ t.test('a list that etcd refuses is tried again; an error of our own ends the pr
 });
 
 t.test('a value that cannot be read counts as absent, is told, and stops nothing', async (t) => {
-  const world = new FleetWorld(seed);
+  await using world = new FleetWorld();
   const damaged = ['doc/pump-1', 'keys/pump-1', 'message/pump-1/x', 'news/x', 'at/x'];
   const shapes = [
     '{"destinations":{"a":1}}',
@@ -189,6 +180,5 @@ t.test('a value that cannot be read counts as absent, is told, and stops nothing
     await world.clock.advance(SECOND_MS);
     t.equal(a.documents.about('pump-1'), null);
     t.match(world.log.lines.join('\n'), /etcd value damaged.*doc\/pump-1/);
-    await world.end();
   }
 });

@@ -1,63 +1,42 @@
 /** What the cloud of one machine keeps in presence.json: when it is written, and a disk that is full, killed or cut off. */
 import t from 'tap';
-import { HOUR_MS, SECOND_MS } from '../../src/base/limits.js';
-import { People } from '../../src/cloud/document.js';
-import { openFileFleet } from '../../src/cloud/files/fleet.js';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { DIGEST_WINDOW_MS, type FleetStore } from '../../src/cloud/fleet-store.js';
 import { CLOUD_GRACE_MS, type Report, type Sighting } from '../../src/cloud/presence.js';
-import type { Happening } from '../../src/cloud/texts/texts.js';
 import { PRESENCE_WRITE_MS } from '../../src/cloud/watch.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { durable } from '../support/durable.js';
-import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';
-import { drawn, keptLog } from '../support/system.js';
-import { DELAYS } from './fleet-store-behaviour.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { DIRECTORY, filesOf, Outside } from '../support/fleet-stores.js';
+import { DELAYS } from '../support/fleet-world.js';
 
 const { delayMs: DELAY_MS } = DELAYS;
 const TICK_MS = DELAY_MS / 10;
+const OFFLINE_MS = DELAY_MS + TICK_MS + 3 * SECOND_MS;
 const ID = 'pump-3';
-const FILE = '/var/lib/cloud/presence.json';
+const FILE = `${DIRECTORY}/presence.json`;
 
 /** One disk, one clock and one outbox over many starts. */
 class Bench {
-  clock = new FakeClock();
+  readonly outside = new Outside();
   disk = new FaultyDisk({ directories: ['/var/lib'] });
-  readonly told: Happening[] = [];
-  /** Thrown by the outbox while set. */
-  refusal: Error | null = null;
-  fleet: FleetStore | null = null;
-  delays = DELAYS;
-  readonly #seen = new Set<string>();
-  readonly #drawn = drawn(1);
-  readonly #kept = keptLog();
-  readonly lines = this.#kept.lines;
+  fleet!: FleetStore;
+  readonly #delays: typeof DELAYS;
+
+  constructor(delays = DELAYS) {
+    this.#delays = delays;
+  }
 
   static async start(delays = DELAYS): Promise<Bench> {
-    const bench = new Bench();
-    bench.delays = delays;
+    const bench = new Bench(delays);
     await bench.start();
     return bench;
   }
 
   async start(): Promise<void> {
-    const { clock, disk } = this;
-    this.fleet = await openFileFleet({
-      ...{ disk, clock, log: this.#kept.log, delays: this.delays, people: new People() },
-      directory: '/var/lib/cloud',
-      randomBytes: this.#drawn.randomBytes,
-      accept: async () => ({ replayed: false }),
-      tell: async ({ news }) => {
-        if (disk.dead) throw new PowerCutError('dead');
-        if (this.refusal !== null) return { told: new Set(), refusal: this.refusal };
-        for (const { id, device: _, ...happening } of news) {
-          if (!this.#seen.has(id)) this.told.push(happening);
-          this.#seen.add(id);
-        }
-        return { told: new Set(news.map(({ id }) => id)), refusal: null };
-      },
-    });
+    this.fleet = await filesOf(this.outside, this.disk, this.#delays).open();
     await this.fleet.start();
-    await clock.advance(0);
+    await this.clock.advance(0);
   }
 
   /** Kills the process, or cuts the power, and starts it again. */
@@ -65,13 +44,13 @@ class Bench {
     const next = cut ? this.disk.afterPowerCut('nothing') : this.disk.afterKill();
     this.disk.cutPower();
     // Ends its timers. Its last writes go to the dead disk.
-    void this.fleet?.stop().catch(() => undefined);
+    void this.fleet.stop().catch(() => undefined);
     this.disk = next;
     await this.start();
   }
 
-  hear(report: Partial<Report> = {}): void {
-    this.fleet?.watch.heard(ID, { said: 'running', everyMs: 0, sent: null, ...report });
+  hear(report: Partial<Report> = {}, id = ID): void {
+    void this.fleet.watch.heard(id, { said: 'running', everyMs: 0, sent: null, ...report });
   }
 
   async beat(report: Partial<Report> = {}): Promise<void> {
@@ -87,12 +66,16 @@ class Bench {
     }
   }
 
+  get clock(): FakeClock {
+    return this.outside.clock;
+  }
+
   get sighting(): Sighting | null {
-    return this.fleet?.watch.sighting(ID) ?? null;
+    return this.fleet.watch.sighting(ID);
   }
 
   get kinds(): string[] {
-    return this.told.map(({ kind }) => kind);
+    return this.outside.news.map(({ kind }) => kind);
   }
 }
 
@@ -111,7 +94,7 @@ t.test('heartbeats and reports hardly write, and a clean stop loses nothing', as
   };
   await bench.beat({ status });
   const { heardMs } = bench.sighting as Sighting;
-  await bench.fleet?.stop();
+  await bench.fleet.stop();
   await bench.restart();
   t.match(bench.sighting, { heardMs, status });
 });
@@ -124,9 +107,9 @@ t.test('a change during a write is written soon, not at the next check', async (
   await bench.clock.advance(2 * SECOND_MS);
   await bench.restart();
   await bench.clock.advance(CLOUD_GRACE_MS + HOUR_MS);
-  t.same(bench.told, [], 'its interval of an hour is known');
+  t.same(bench.outside.told, [], 'its interval of an hour is known');
   bench.hear({ said: 'stopping' });
-  const forgotten = bench.fleet?.watch.forget(ID);
+  const forgotten = bench.fleet.watch.forget(ID);
   await bench.clock.advance(2 * SECOND_MS);
   await forgotten;
 });
@@ -143,22 +126,21 @@ t.test('a stop during a slow write waits for the write that follows it', async (
           bench.disk.pace = () => null;
         })
       : null;
-  const pump4 = { said: 'running', everyMs: 0, sent: null } as const;
-  bench.fleet?.watch.heard('pump-4', pump4);
+  bench.hear({}, 'pump-4');
   await bench.clock.advance(2 * SECOND_MS);
-  bench.fleet?.watch.heard('pump-5', pump4);
-  const stopping = bench.fleet?.stop();
+  bench.hear({}, 'pump-5');
+  const stopping = bench.fleet.stop();
   await settled();
   go();
   await stopping;
   await bench.restart();
-  t.same([...(bench.fleet?.watch.ids ?? [])].sort(), [ID, 'pump-4', 'pump-5']);
+  t.same([...bench.fleet.watch.ids].sort(), [ID, 'pump-4', 'pump-5']);
 });
 
 t.test('a stop during a write leaves no timer', async (t) => {
   const bench = await Bench.start();
   bench.hear({ everyMs: HOUR_MS });
-  await Promise.all([bench.fleet?.stop(), bench.clock.advance(0)]);
+  await Promise.all([bench.fleet.stop(), bench.clock.advance(0)]);
   t.equal(bench.clock.pending, 0);
 });
 
@@ -168,20 +150,20 @@ t.test('what a full disk does not keep is not told, and a removal fails; later b
   await bench.clock.advance(2 * SECOND_MS);
   bench.disk.onOperation = () => 'error:ENOSPC';
   await bench.clock.advance(HOUR_MS);
-  t.same(bench.told, []);
+  t.same(bench.outside.told, []);
   t.equal(bench.sighting?.state, 'online', 'not decided');
-  const complaints = bench.lines.filter((line) => line.includes('devices not kept'));
+  const complaints = bench.outside.lines.filter((line) => line.includes('devices not kept'));
   t.match(complaints, [/reason="the disk is full"/]);
   t.equal(complaints.length, 1, 'not at every try');
-  bench.fleet?.watch.heard('pump-4', { said: 'running', everyMs: 0 });
-  const refused = t.rejects((bench.fleet as FleetStore).watch.forget('pump-4'), { code: 'storage-failed' });
+  bench.hear({}, 'pump-4');
+  const refused = t.rejects(bench.fleet.watch.forget('pump-4'), { code: 'storage-failed' });
   await bench.clock.advance(10 * SECOND_MS);
   await refused;
   bench.disk.onOperation = () => 'ok';
   await bench.clock.advance(2 * TICK_MS);
   t.same(bench.kinds, ['silent']);
   await bench.restart();
-  t.strictSame([...(bench.fleet?.watch.ids ?? [])], [ID]);
+  t.strictSame([...bench.fleet.watch.ids], [ID]);
 });
 
 t.test('after a kill or a power cut at any write each outage and each return is told once', async (t) => {
@@ -226,10 +208,10 @@ t.test(
   'a file of an earlier version is read: news without order and batch, a device without since',
   async (t) => {
     const bench = await Bench.start();
-    bench.refusal = new Error('the outbox is full');
+    bench.outside.refused = new Set([ID]);
     await bench.beat();
     await bench.clock.advance(DELAY_MS + DIGEST_WINDOW_MS + 2 * TICK_MS);
-    await bench.fleet?.stop();
+    await bench.fleet.stop();
     type Written = Record<string, Record<string, unknown> & { news: [Record<string, unknown>] }>;
     const file = durable<Written | null>(bench.disk, FILE);
     const written = await file.read();
@@ -238,31 +220,31 @@ t.test(
     const [{ order, batch, ...one }] = news;
     t.match([order, batch], [1, /^\w+$/]);
     await file.write({ [ID]: { ...device, news: [one] } });
-    bench.refusal = null;
+    bench.outside.refused = new Set();
     await bench.restart();
     t.same(bench.kinds, ['silent']);
     t.match(bench.sighting, { state: 'offline' });
     await bench.beat();
     await bench.clock.advance(2 * SECOND_MS);
-    t.match(bench.told[1], { kind: 'back', lastedMs: DELAY_MS + DIGEST_WINDOW_MS + 2 * TICK_MS });
-    t.notMatch(bench.lines.join(''), /damaged/);
+    t.match(bench.outside.news[1], { kind: 'back', lastedMs: DELAY_MS + DIGEST_WINDOW_MS + 2 * TICK_MS });
+    t.notMatch(bench.outside.lines.join(''), /damaged/);
     t.match(
-      bench.lines.join(''),
+      bench.outside.lines.join(''),
       /device offline device=pump-3 stopped=false\n.*device online device=pump-3 offlineMs=\d+/s,
     );
     for (let times = 0; times < 2; times++) await bench.beat({ said: 'moved' });
-    t.equal(bench.lines.filter((line) => line.includes('device moved device=pump-3')).length, 1);
+    t.equal(bench.outside.lines.filter((line) => line.includes('device moved device=pump-3')).length, 1);
   },
 );
 
 t.test('dates and durations of a wrong clock are left out', async (t) => {
   const bench = new Bench();
   const trueMs = bench.clock.wallMs();
-  bench.clock = new FakeClock({ wallMs: 60_000 });
+  bench.outside.clock = new FakeClock({ wallMs: 60_000 });
   await bench.start();
   await bench.beat();
   await bench.clock.advance(DELAY_MS + TICK_MS);
-  t.same(bench.told.at(-1), { kind: 'silent', sinceMs: null });
+  t.match(bench.outside.news.at(-1), { kind: 'silent', sinceMs: null });
   // A time server corrects the wall clock. The boot's clock has measured the outage.
   bench.clock.leap(trueMs);
   await bench.restart();
@@ -273,16 +255,16 @@ t.test('dates and durations of a wrong clock are left out', async (t) => {
     return { kind: 'back', sinceMs };
   };
   const first = await back();
-  t.strictSame(bench.told.at(-1), { ...first, lastedMs: DELAY_MS + TICK_MS });
+  t.match(bench.outside.news.at(-1), { ...first, lastedMs: DELAY_MS + TICK_MS });
   // The machine boots: its clock shows 1970, then the true time, but is never confirmed.
   for (const wallMs of [0, trueMs + HOUR_MS, trueMs + 24 * HOUR_MS]) {
     await bench.steady(HOUR_MS);
     await bench.clock.advance(DELAY_MS + TICK_MS);
-    await bench.fleet?.stop();
-    bench.clock = bench.clock.reboot({ wallMs });
+    await bench.fleet.stop();
+    bench.outside.clock = bench.clock.reboot({ wallMs });
     await bench.start();
     const expected = await back();
-    t.strictSame(bench.told.at(-1), {
+    t.match(bench.outside.news.at(-1), {
       ...expected,
       ...(wallMs === 0 && { sinceMs: null }),
       lastedMs: null,
@@ -291,12 +273,12 @@ t.test('dates and durations of a wrong clock are left out', async (t) => {
   bench.clock.confirm();
   await bench.beat();
   await bench.clock.advance(DELAY_MS * 16);
-  await bench.fleet?.stop();
-  bench.clock = bench.clock.reboot({ offMs: HOUR_MS });
+  await bench.fleet.stop();
+  bench.outside.clock = bench.clock.reboot({ offMs: HOUR_MS });
   bench.clock.confirm();
   await bench.start();
   await back();
-  const last = bench.told.at(-1);
+  const last = bench.outside.news.at(-1);
   t.ok(
     last?.kind === 'back' && (last.lastedMs ?? 0) >= HOUR_MS + DELAY_MS * 16,
     'two confirmed clocks measure across a boot',
@@ -309,5 +291,47 @@ t.test('a short delay makes no absence of the stall of a busy machine', async (t
   bench.clock.suspend(4 * SECOND_MS);
   await bench.clock.advance(2 * SECOND_MS);
   t.same(bench.kinds, ['silent']);
-  await bench.fleet?.stop();
+  await bench.fleet.stop();
+});
+
+t.test('a batch whose cut could not be kept is not told as closed', async (t) => {
+  const bench = await Bench.start();
+  bench.outside.isLate = true;
+  const closed = () => bench.outside.batches.filter(({ isClosed }) => isClosed);
+  await bench.beat();
+  await bench.clock.advance(OFFLINE_MS);
+  let fails = 0;
+  bench.disk.onOperation = (_n, { kind, path }) =>
+    kind === 'write' && path === `${FILE}.new` && fails++ < 1 ? 'error:EIO' : 'ok';
+  while (fails === 0) await bench.clock.advance(SECOND_MS);
+  while (closed().length === 0) await bench.clock.advance(SECOND_MS);
+  await bench.restart();
+  await bench.clock.advance(DIGEST_WINDOW_MS + MINUTE_MS);
+  t.equal(new Set(closed().map(({ batch }) => batch.id)).size, 1, 'after a kill it is the same batch');
+});
+
+t.test('a decision that waits for the disk is dropped when the device is heard, or forgotten', async (t) => {
+  for (const then of ['heard', 'forgotten']) {
+    const bench = await Bench.start();
+    bench.outside.refused = new Set([ID]);
+    await bench.beat();
+    let go: () => void = () => undefined;
+    bench.disk.pace = ({ kind }) =>
+      kind === 'sync'
+        ? new Promise((resolve) => {
+            go = resolve;
+          })
+        : null;
+    bench.hear({ said: 'moved' }, 'pump-2');
+    await bench.clock.advance(OFFLINE_MS);
+    if (then === 'heard') bench.hear();
+    else void bench.fleet.watch.forget(ID);
+    bench.disk.pace = () => null;
+    go();
+    await bench.clock.advance(2 * SECOND_MS);
+    t.equal(bench.fleet.watch.untold, 0, then);
+    await bench.clock.advance(OFFLINE_MS);
+    t.equal(bench.fleet.watch.untold, then === 'heard' ? 1 : 0, then);
+    await bench.fleet.stop();
+  }
 });

@@ -3,18 +3,12 @@ import type { Test } from 'tap';
 import { FieldpostError } from '../../src/base/errors.js';
 import { digest } from '../../src/base/http/access.js';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import {
-  type DeviceNews,
-  DIGEST_WINDOW_MS,
-  type FleetStore,
-  type NewsBatch,
-  type Telling,
-} from '../../src/cloud/fleet-store.js';
+import { type DeviceNews, DIGEST_WINDOW_MS, type FleetStore } from '../../src/cloud/fleet-store.js';
 import { CLOUD_GRACE_MS, NO_STATUS, type Report, type Sighting } from '../../src/cloud/presence.js';
-import type { KeyedContent } from '../../src/mail/store/store.js';
-import { FakeClock, settled } from '../support/clock.js';
+import { settled } from '../support/clock.js';
+import type { Outside, Place } from '../support/fleet-stores.js';
+import { DELAYS } from '../support/fleet-world.js';
 
-export const DELAYS = { delayMs: 90 * SECOND_MS, stopDelayMs: 15 * MINUTE_MS };
 const EVERY_MS = 30 * SECOND_MS;
 /** A check for silence, a flush, and a way through the store. */
 const SLACK_MS = DELAYS.delayMs / 10 + 3 * SECOND_MS;
@@ -28,72 +22,31 @@ export const SMS = {
   ignored: [],
 } as const;
 
-/** People, as the tests play them, and the journal of messages to them. */
-export class Outside {
-  readonly clock = new FakeClock();
-  /** `silent pump-3`: each news once, when everybody was told. */
-  readonly told: string[] = [];
-  /** Every call of `tell`. */
-  readonly batches: { readonly batch: NewsBatch; readonly isClosed: boolean }[] = [];
-  /** Devices of which nobody can be told. */
-  refused: ReadonlySet<string> = new Set();
-  /** True: people wait for the end of the batch. */
-  isLate = false;
-  readonly journal = new Map<string, string>();
-  readonly #known = new Set<string>();
-
-  readonly tell = async (batch: NewsBatch, isClosed: boolean): Promise<Telling> => {
-    this.batches.push({ batch, isClosed });
-    const told = new Set<string>();
-    let refusal: Error | null = null;
-    for (const { id, device, kind } of batch.news) {
-      if (this.refused.has(device)) refusal = new Error('too many at once');
-      else if (isClosed || !this.isLate) {
-        if (!this.#known.has(id)) this.told.push(`${kind} ${device}`);
-        this.#known.add(id);
-        told.add(id);
-      }
-    }
-    return { told, refusal };
-  };
-
-  readonly accept = async (_draft: unknown, { key, hash }: KeyedContent, admit?: () => void) => {
-    const replayed = this.journal.has(key);
-    if (!replayed) admit?.();
-    if ((this.journal.get(key) ?? hash) !== hash) throw new FieldpostError('invalid', 'other content');
-    this.journal.set(key, hash);
-    return { replayed };
-  };
-}
-
-/** Opens the store of this outside; called again after a stop, with what the store has kept. */
-export type OpenStore = (outside: Outside) => Promise<FleetStore>;
-
 /** A store, its outside, and devices that speak. */
 class Bench {
-  readonly outside = new Outside();
-  readonly #open: OpenStore;
+  readonly outside: Outside;
+  readonly #place: Place;
   fleet: FleetStore;
 
-  static async start(open: OpenStore): Promise<Bench> {
-    const outside = new Outside();
-    const bench = new Bench(outside, open, await open(outside));
+  static async start(open: () => Place): Promise<Bench> {
+    const place = open();
+    const bench = new Bench(place, await place.open());
     await bench.fleet.start();
     // The first time there are no devices that could be silent.
-    await outside.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
+    await bench.outside.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
     return bench;
   }
 
-  private constructor(outside: Outside, open: OpenStore, fleet: FleetStore) {
-    this.outside = outside;
-    this.#open = open;
+  private constructor(place: Place, fleet: FleetStore) {
+    this.outside = place.outside;
+    this.#place = place;
     this.fleet = fleet;
   }
 
   async restart(downMs = 0): Promise<void> {
     await this.fleet.stop();
     await this.outside.clock.advance(downMs);
-    this.fleet = await this.#open(this.outside);
+    this.fleet = await this.#place.open();
     await this.fleet.start();
   }
 
@@ -121,8 +74,7 @@ class Bench {
 
   /** The last news of this kind. */
   newsOf(kind: string): DeviceNews {
-    const all = this.outside.batches.flatMap(({ batch }) => batch.news);
-    return all.findLast((news) => news.kind === kind) as DeviceNews;
+    return this.outside.news.findLast((news) => news.kind === kind) as DeviceNews;
   }
 
   sighting(id: string = ID): Sighting | null {
@@ -130,8 +82,8 @@ class Bench {
   }
 }
 
-/** Tries a store. */
-export function testStore(t: Test, open: OpenStore): void {
+/** Tries a store: each test has one of its own. */
+export function testStore(t: Test, open: () => Place): void {
   const document = (name: string) => ({ name, destinations: [] });
   const code = (name: string) => ({ code: name });
 

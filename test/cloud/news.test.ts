@@ -8,13 +8,9 @@ import { NewsDesk } from '../../src/cloud/news.js';
 import { OUTBOX_DEVICE_SHARE } from '../../src/cloud/outbox.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
-import { testSeed } from '../support/random.js';
 import { keptLog } from '../support/system.js';
 import { SMS } from './fleet-store-behaviour.js';
 
-const seed = testSeed();
-t.comment(`FIELDPOST_TEST_SEED=${seed}`);
-const worldOf = (...machines: string[]) => FleetWorld.calm(seed, ...machines);
 const away = () => new EtcdError('unavailable', 'etcd: no leader');
 
 /** A desk, and a ledger in memory that has all news and cuts at once. */
@@ -240,7 +236,7 @@ function digesting(world: FleetWorld): Map<string, readonly string[]> {
 
 t.test('etcd: a batch has all news before its cut, whatever memory has then', async (t) => {
   for (const isLost of [false, true]) {
-    const world = await worldOf('a');
+    await using world = await FleetWorld.calm('a');
     const digests = digesting(world);
     put(world, names(30));
     await turns();
@@ -258,12 +254,11 @@ t.test('etcd: a batch has all news before its cut, whatever memory has then', as
     const all = ['late-1', 'late-2', 'late-3', 'late-4', ...names(30)];
     t.strictSame([...digests.values()], [all], isLost ? 'its answer was lost' : 'its answer came');
     t.equal(world.server.keys('news/').length + world.server.keys('cut/').length, 0);
-    await world.end();
   }
 });
 
 t.test('etcd: after the leader was killed the next one tells the rest, in the same batches', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   const batches: [string, string, string][] = [];
   world.tells = (machine, batch, isClosed) => {
     if (isClosed) batches.push([machine, batch.id, batch.news.map(({ device }) => device).join()]);
@@ -282,11 +277,10 @@ t.test('etcd: after the leader was killed the next one tells the rest, in the sa
   t.notOk(world.told.some(({ device }) => device === 'later'));
   await world.clock.advance(DIGEST_WINDOW_MS + 5 * SECOND_MS);
   t.equal(world.told.length, 4);
-  await world.end();
 });
 
 t.test('etcd: one that stops tells its last batch, also news that come with its cut', async (t) => {
-  const world = await worldOf('a');
+  await using world = await FleetWorld.calm('a');
   const digests = digesting(world);
   put(world, names(3));
   await turns();
@@ -300,7 +294,7 @@ t.test('etcd: one that stops tells its last batch, also news that come with its 
 });
 
 t.test('etcd: an instance whose lease is over closes no batch', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   const digests = digesting(world);
   put(world, ['pump-1']);
   let cuts = 0;
@@ -315,11 +309,10 @@ t.test('etcd: an instance whose lease is over closes no batch', async (t) => {
   await world.clock.advance(DIGEST_WINDOW_MS);
   t.strictSame([...digests.values()], [['pump-1']]);
   t.match(world.told, [{ machine: 'b' }]);
-  await world.end();
 });
 
 t.test('etcd: only the leader tells, and only while its lease lasts', async (t) => {
-  const world = await worldOf('a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   put(world, ['pump-1']);
   await world.clock.advance(2 * SECOND_MS);
   t.match(world.told, [{ machine: 'a' }]);
@@ -341,15 +334,14 @@ t.test('etcd: only the leader tells, and only while its lease lasts', async (t) 
   world.server.losesAnswer = () => false;
   await world.clock.advance(10 * SECOND_MS);
   t.equal(world.told.length, 3);
-  await world.end();
 });
 
 t.test('etcd: after a list the news of a device are in the order in which they came', async (t) => {
-  const world = await worldOf('a');
+  await using world = await FleetWorld.calm('a');
   world.tells = () => ({ told: new Set(), refusal: new Error('full') });
   for (const kind of ['silent', 'back', 'moved?'] as const) put(world, ['pump-1'], kind);
   put(world, ['pump-1'], 'stopped');
-  await world.end();
+  await world.stop('a');
   const batches: NewsBatch[] = [];
   world.tells = (machine, batch) => {
     batches.push(batch);
@@ -361,11 +353,10 @@ t.test('etcd: after a list the news of a device are in the order in which they c
     batches[0]?.news.map(({ kind }) => kind),
     ['silent', 'back', 'stopped'],
   );
-  await world.end();
 });
 
 t.test('etcd: a device that moves takes its news back, also those of a closed batch', async (t) => {
-  const world = await worldOf('a');
+  await using world = await FleetWorld.calm('a');
   const device = world.add('pump-1');
   await world.clock.advance(MINUTE_MS);
   world.tells = () => ({ told: new Set(), refusal: new Error('full') });
@@ -381,11 +372,10 @@ t.test('etcd: a device that moves takes its news back, also those of a closed ba
   await world.clock.advance(5 * MINUTE_MS);
   t.strictSame(world.told, []);
   t.equal(world.server.keys('cut/').length, 0);
-  await world.end();
 });
 
 t.test('etcd: messages that no outbox takes hold back no others, nor news', async (t) => {
-  const world = await worldOf('a');
+  await using world = await FleetWorld.calm('a');
   const fleet = world.fleetOf('a');
   const take = (device: string, id: number) => {
     const key = `message ${device} ${id}`;
@@ -408,5 +398,4 @@ t.test('etcd: messages that no outbox takes hold back no others, nor news', asyn
   t.equal(world.accepted.length, share + 1);
   t.equal(world.server.keys('message/').length, 0);
   t.equal(await take('thief', share), true);
-  await world.end();
 });

@@ -6,70 +6,24 @@ import { FieldpostError } from '../../src/base/errors.js';
 import { digest } from '../../src/base/http/access.js';
 import { CLOUD_DOCUMENT_BYTES_MAX, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { CLOUD_DEVICES_MAX } from '../../src/cloud/devices.js';
-import { People } from '../../src/cloud/document.js';
-import { openEtcdFleet } from '../../src/cloud/etcd/fleet.js';
-import { EtcdState } from '../../src/cloud/etcd/state.js';
-import { openFileFleet } from '../../src/cloud/files/fleet.js';
 import { FileState } from '../../src/cloud/files/state.js';
 import type { FleetStore } from '../../src/cloud/fleet-store.js';
 import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
-import type { StateRecord, StateStore } from '../../src/cloud/state-record.js';
+import type { StateRecord } from '../../src/cloud/state-record.js';
 import { exportState, importState } from '../../src/cloud/transfer.js';
 import { settled } from '../support/clock.js';
-import { FakeEtcd } from '../support/fake-etcd.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
+import { DIRECTORY, etcdOf, filesOf, type Outside, PLACES, type Place } from '../support/fleet-stores.js';
 import { seededRandom } from '../support/random.js';
-import { drawn, freeLock, keptLog } from '../support/system.js';
-import { DELAYS, Outside } from './fleet-store-behaviour.js';
+import { freeLock } from '../support/system.js';
 
-const DIRECTORY = '/var/lib/cloud';
 const STATUS = {
   version: '2.1',
   queue: { queued: 1, deferred: 2, failed: 3 },
   relay: 'refusing',
   link: 'online',
 };
-const { randomBytes } = drawn(1);
 const code = (name: string) => ({ code: name });
-
-/** A store, to be opened by a cloud or by a transfer. */
-interface Place {
-  readonly outside: Outside;
-  open(): Promise<FleetStore>;
-  state(): StateStore;
-}
-
-function filesOf(outside = new Outside(), disk = new FaultyDisk({ directories: ['/var/lib'] })) {
-  const { clock, tell, accept } = outside;
-  const { log } = keptLog();
-  return {
-    outside,
-    disk,
-    open: () =>
-      openFileFleet({
-        ...{ disk, clock, log, accept, tell, randomBytes },
-        ...{ directory: DIRECTORY, delays: DELAYS, people: new People() },
-      }),
-    state: () => new FileState({ disk, clock, takeLock: freeLock, statOf: () => null, directory: DIRECTORY }),
-  };
-}
-
-function etcdOf(outside = new Outside(), server = new FakeEtcd(outside.clock, seededRandom(1))) {
-  const { clock, tell, accept } = outside;
-  const { log } = keptLog();
-  return {
-    outside,
-    server,
-    open: () =>
-      openEtcdFleet({
-        ...{ clock, log, accept, tell, randomBytes },
-        ...{ etcd: server.client('a'), hostname: 'a', delays: DELAYS, people: new People() },
-      }),
-    state: () => new EtcdState(server.client('transfer')),
-  };
-}
-
-const PLACES = { files: filesOf, etcd: etcdOf } as const;
 
 async function exported(place: Pick<Place, 'state'>): Promise<string> {
   const pieces: Buffer[] = [];

@@ -2,18 +2,14 @@
 import t from 'tap';
 import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { settled } from '../support/clock.js';
-import { DELAYS, FleetWorld } from '../support/fleet-world.js';
-import { testSeed } from '../support/random.js';
+import { DELAYS, FleetWorld, OFFLINE_MS } from '../support/fleet-world.js';
 
-const seed = testSeed();
-t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 const ID = 'pump-1';
-const OFFLINE_MS = DELAYS.delayMs + 12 * SECOND_MS;
 const REPORT = { said: 'running', everyMs: 30 * SECOND_MS, sent: null } as const;
 
 /** One instance, and one device that has just spoken. */
 async function worldOf(): Promise<FleetWorld> {
-  const world = await FleetWorld.calm(seed, 'a');
+  const world = await FleetWorld.calm('a');
   world.fleetOf('a').watch.heard(ID, REPORT);
   await world.clock.advance(2 * SECOND_MS);
   return world;
@@ -27,7 +23,7 @@ function onDecision(world: FleetWorld, act: (isDone: boolean) => void): void {
 }
 
 t.test('a heartbeat while people are being told of a silence does not shorten it', async (t) => {
-  const world = await worldOf();
+  await using world = await worldOf();
   const lasted: unknown[] = [];
   world.tells = (machine, batch) => {
     for (const news of batch.news) if (news.kind === 'back') lasted.push(news.lastedMs);
@@ -44,11 +40,10 @@ t.test('a heartbeat while people are being told of a silence does not shorten it
   t.strictSame(world.toldOf(ID), ['silent', 'back']);
   t.equal(lasted.length, 1);
   t.ok((lasted[0] as number) >= DELAYS.delayMs, `it lasted ${lasted[0]} ms`);
-  await world.end();
 });
 
 t.test('a heartbeat counts more than a decision that waits for etcd', async (t) => {
-  const world = await worldOf();
+  await using world = await worldOf();
   const { watch } = world.fleetOf('a');
   await world.clock.advance(DELAYS.delayMs - 4 * SECOND_MS);
   const { server } = world;
@@ -63,22 +58,20 @@ t.test('a heartbeat counts more than a decision that waits for etcd', async (t) 
   for (let turns = 0; turns < 300; turns += 4) await settled();
   await world.clock.advance(20 * SECOND_MS);
   t.strictSame(world.told, []);
-  await world.end();
 });
 
 t.test('a silence whose answer is lost is no return, also if the wall clock is set meanwhile', async (t) => {
-  const world = await worldOf();
+  await using world = await worldOf();
   world.server.losesAnswer = (_client, description) => description.startsWith(`txn at/${ID} news/`);
   onDecision(world, (isDone) => {
     if (isDone) world.clock.leap(1);
   });
   await world.clock.advance(OFFLINE_MS + 3 * MINUTE_MS);
   t.strictSame(world.toldOf(ID), ['silent']);
-  await world.end();
 });
 
 t.test('a device that is removed while it is decided about is watched again when it calls', async (t) => {
-  const world = await worldOf();
+  await using world = await worldOf();
   const { watch } = world.fleetOf('a');
   await world.clock.advance(OFFLINE_MS);
   watch.heard(ID, REPORT);
@@ -88,11 +81,10 @@ t.test('a device that is removed while it is decided about is watched again when
   watch.heard(ID, REPORT);
   await world.clock.advance(OFFLINE_MS);
   t.strictSame(world.toldOf(ID), ['silent']);
-  await world.end();
 });
 
 t.test('a last word of a device that is removed is answered', async (t) => {
-  const world = await worldOf();
+  await using world = await worldOf();
   const { watch } = world.fleetOf('a');
   const said = watch.heard(ID, { ...REPORT, said: 'stopping' });
   let isAnswered = false;
@@ -102,22 +94,20 @@ t.test('a last word of a device that is removed is answered', async (t) => {
   await watch.forget(ID);
   await world.clock.advance(20 * SECOND_MS);
   t.ok(isAnswered);
-  await world.end();
 });
 
 t.test('a device that is removed before it was ever written is gone', async (t) => {
-  const world = await worldOf();
+  await using world = await worldOf();
   const { watch } = world.fleetOf('a');
   watch.heard('pump-2', REPORT);
   await watch.forget('pump-2');
   t.notOk(watch.has('pump-2'));
   await world.clock.advance(OFFLINE_MS);
   t.notOk(watch.has('pump-2'));
-  await world.end();
 });
 
 t.test('many devices with news move at once', async (t) => {
-  const world = await FleetWorld.calm(seed, 'a');
+  await using world = await FleetWorld.calm('a');
   const { watch } = world.fleetOf('a');
   const ids = Array.from({ length: 32 }, (_, n) => `pump-${n}`);
   const say = (said: 'running' | 'moved') => {
@@ -134,7 +124,6 @@ t.test('many devices with news move at once', async (t) => {
   say('moved');
   await world.clock.advance(MINUTE_MS);
   t.equal(world.server.keys('news/').length, 0);
-  await world.end();
 });
 
 const sent = (uptimeMs: number) => ({ ...REPORT, sent: { bootId: 'b', uptimeMs } });
@@ -154,7 +143,7 @@ function decideElsewhere({ server }: FleetWorld): void {
 }
 
 t.test('an answer that is late does not undo what another instance has decided since', async (t) => {
-  const world = await FleetWorld.calm(seed, 'a');
+  await using world = await FleetWorld.calm('a');
   const { watch } = world.fleetOf('a');
   watch.heard(ID, sent(1000));
   await world.clock.advance(2 * SECOND_MS);
@@ -174,11 +163,10 @@ t.test('an answer that is late does not undo what another instance has decided s
     watch.heard(ID, sent(n * 1000));
   }
   t.strictSame(world.toldOf(ID), ['silent', 'back']);
-  await world.end();
 });
 
 t.test('a decision that waits is dropped when another instance has decided the same', async (t) => {
-  const world = await FleetWorld.calm(seed, 'a');
+  await using world = await FleetWorld.calm('a');
   const { watch } = world.fleetOf('a');
   watch.heard(ID, sent(1000));
   await world.clock.advance(OFFLINE_MS);
@@ -187,22 +175,20 @@ t.test('a decision that waits is dropped when another instance has decided the s
   await world.clock.advance(30 * SECOND_MS);
   t.strictSame(world.toldOf(ID), ['silent', 'back']);
   t.equal(watch.sighting(ID)?.state, 'online');
-  await world.end();
 });
 
 t.test('a device whose record is damaged is watched', async (t) => {
-  const world = await FleetWorld.calm(seed, 'a');
+  await using world = await FleetWorld.calm('a');
   const { watch } = world.fleetOf('a');
   world.server.txn([], [{ put: `at/${ID}`, value: 'x' }]);
   await world.clock.advance(SECOND_MS);
   watch.heard(ID, REPORT);
   await world.clock.advance(OFFLINE_MS);
   t.strictSame(world.toldOf(ID), ['silent']);
-  await world.end();
 });
 
 t.test('an instance whose watch of etcd is dead for long keeps no office and no devices', async (t) => {
-  const world = await FleetWorld.calm(seed, 'a', 'b');
+  await using world = await FleetWorld.calm('a', 'b');
   const { server } = world;
   const say = (machine: string, id: string) => world.fleetOf(machine).watch.heard(id, REPORT);
   say('a', 'pump-a');
@@ -221,5 +207,4 @@ t.test('an instance whose watch of etcd is dead for long keeps no office and no 
   t.strictSame(world.toldOf('pump-b'), ['silent']);
   t.strictSame(world.toldOf('pump-a'), ['silent']);
   t.ok(world.told.every(({ machine }) => machine === 'b'));
-  await world.end();
 });

@@ -2,7 +2,7 @@
  * Several instances of the cloud over one etcd, devices that call them, and faults between them, on one clock. Notes who is
  * told what by which machine, and who called which. A machine keeps what it accepted when its instance is killed.
  *
- *   const world = new FleetWorld(seed);
+ *   await using world = new FleetWorld();
  *   await world.start('a');
  *   world.add('pump-1');
  *   await world.clock.advance(MINUTE_MS);
@@ -16,10 +16,12 @@ import type { FleetStore, NewsBatch, Telling } from '../../src/cloud/fleet-store
 import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
 import { FakeClock } from './clock.js';
 import { FakeEtcd } from './fake-etcd.js';
-import { seededRandom } from './random.js';
+import { seededRandom, testSeed } from './random.js';
 import { keptLog } from './system.js';
 
 export const DELAYS = { delayMs: 90 * SECOND_MS, stopDelayMs: 15 * MINUTE_MS };
+/** A delay, a check for silence, and the way through the store. */
+export const OFFLINE_MS = DELAYS.delayMs + 12 * SECOND_MS;
 const EVERY_MS = 30 * SECOND_MS;
 const RETRY_MS_MAX = 20 * SECOND_MS;
 /** How often a device calls the same machine again. */
@@ -77,7 +79,7 @@ class KilledClock implements Clock {
   }
 }
 
-export class FleetWorld {
+export class FleetWorld implements AsyncDisposable {
   readonly clock = new FakeClock();
   readonly server: FakeEtcd;
   readonly random: () => number;
@@ -97,14 +99,15 @@ export class FleetWorld {
   #starts = 0;
 
   /** Instances on these machines; silence counts. */
-  static async calm(seed: number, ...machines: readonly string[]): Promise<FleetWorld> {
-    const world = new FleetWorld(seed);
+  static async calm(...machines: readonly string[]): Promise<FleetWorld> {
+    const world = new FleetWorld();
     for (const machine of machines) await world.start(machine);
     await world.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
     return world;
   }
 
-  constructor(seed: number) {
+  /** Everything random follows from the seed. */
+  constructor(seed = testSeed()) {
     this.random = seededRandom(seed);
     this.server = new FakeEtcd(this.clock, this.random);
   }
@@ -148,8 +151,8 @@ export class FleetWorld {
   }
 
   /** Stops all instances. */
-  async end(): Promise<void> {
-    for (const machine of [...this.running.keys()]) await this.stop(machine);
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const machine of this.machines) await this.stop(machine);
   }
 
   cut(machine: string): void {

@@ -1,0 +1,117 @@
+/**
+ * Both stores of the cloud's state, on a faulty disk and over a fake etcd, and what is outside of them: the clock, the log,
+ * people and the outbox.
+ *
+ *   const place = filesOf();   // or etcdOf()
+ *   const fleet = await place.open();
+ *   await fleet.start();
+ */
+import { FieldpostError } from '../../src/base/errors.js';
+import { People } from '../../src/cloud/document.js';
+import { openEtcdFleet } from '../../src/cloud/etcd/fleet.js';
+import { EtcdState } from '../../src/cloud/etcd/state.js';
+import { openFileFleet } from '../../src/cloud/files/fleet.js';
+import { FileState } from '../../src/cloud/files/state.js';
+import type { DeviceNews, FleetStore, NewsBatch, Telling } from '../../src/cloud/fleet-store.js';
+import type { StateStore } from '../../src/cloud/state-record.js';
+import type { KeyedContent } from '../../src/mail/store/store.js';
+import { FakeClock } from './clock.js';
+import { FakeEtcd } from './fake-etcd.js';
+import { FaultyDisk, PowerCutError } from './faulty-disk.js';
+import { DELAYS } from './fleet-world.js';
+import { seededRandom } from './random.js';
+import { drawn, freeLock, keptLog } from './system.js';
+
+/** Where the files are. */
+export const DIRECTORY = '/var/lib/cloud';
+
+// Ids are different, also after a restart.
+const { randomBytes } = drawn(1);
+
+/** People, as the tests play them, and the journal of messages to them. It lasts over starts of a store. */
+export class Outside {
+  clock = new FakeClock();
+  readonly kept = keptLog();
+  readonly lines = this.kept.lines;
+  /** `silent pump-3`: each news once, when everybody was told. */
+  readonly told: string[] = [];
+  /** The same news. */
+  readonly news: DeviceNews[] = [];
+  /** Every call of `tell`. */
+  readonly batches: { readonly batch: NewsBatch; readonly isClosed: boolean }[] = [];
+  /** Devices of which nobody can be told. */
+  refused: ReadonlySet<string> = new Set();
+  /** True: people wait for the end of the batch. */
+  isLate = false;
+  readonly journal = new Map<string, string>();
+  readonly #known = new Set<string>();
+
+  readonly tell = async (batch: NewsBatch, isClosed: boolean): Promise<Telling> => {
+    this.batches.push({ batch, isClosed });
+    const told = new Set<string>();
+    let refusal: Error | null = null;
+    for (const one of batch.news) {
+      const { id, device, kind } = one;
+      if (this.refused.has(device)) refusal = new Error('too many at once');
+      else if (isClosed || !this.isLate) {
+        if (!this.#known.has(id)) {
+          this.told.push(`${kind} ${device}`);
+          this.news.push(one);
+        }
+        this.#known.add(id);
+        told.add(id);
+      }
+    }
+    return { told, refusal };
+  };
+
+  readonly accept = async (_draft: unknown, { key, hash }: KeyedContent, admit?: () => void) => {
+    const replayed = this.journal.has(key);
+    if (!replayed) admit?.();
+    if ((this.journal.get(key) ?? hash) !== hash) throw new FieldpostError('invalid', 'other content');
+    this.journal.set(key, hash);
+    return { replayed };
+  };
+}
+
+/** A store, to be opened by a cloud or by a transfer. */
+export interface Place {
+  readonly outside: Outside;
+  open(): Promise<FleetStore>;
+  state(): StateStore;
+}
+
+const optionsOf = ({ clock, kept: { log }, tell, accept }: Outside) => ({
+  ...{ clock, log, tell, accept, randomBytes },
+  ...{ delays: DELAYS, people: new People() },
+});
+
+/** Files on a disk. */
+export function filesOf(
+  outside = new Outside(),
+  disk = new FaultyDisk({ directories: ['/var/lib'] }),
+  delays = DELAYS,
+) {
+  const where = { disk, directory: DIRECTORY };
+  const tell = async (batch: NewsBatch, isClosed: boolean) => {
+    if (disk.dead) throw new PowerCutError('dead');
+    return await outside.tell(batch, isClosed);
+  };
+  return {
+    ...{ outside, disk },
+    open: () => openFileFleet({ ...optionsOf(outside), ...where, tell, delays }),
+    state: () => new FileState({ ...where, clock: outside.clock, takeLock: freeLock, statOf: () => null }),
+  };
+}
+
+/** One instance over etcd. */
+export function etcdOf(outside = new Outside(), server = new FakeEtcd(outside.clock, seededRandom(1))) {
+  return {
+    ...{ outside, server },
+    open: () => openEtcdFleet({ ...optionsOf(outside), etcd: server.client('a'), hostname: 'a' }),
+    state: () => new EtcdState(server.client('transfer')),
+  };
+}
+
+/** Both. */
+export const PLACES = { files: filesOf, etcd: etcdOf } as const;
