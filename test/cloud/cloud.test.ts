@@ -31,8 +31,7 @@ t.test(
     t.equal((await put(cloud, [], { 'If-Match': 'unquoted' })).status, 400);
     const second = await put(cloud, [JAN, EWA], { 'If-Match': `"x", ${etag}` });
     t.equal(second.status, 204);
-    const beat = await cloud.call('PUT', `${DEVICE}/heartbeat`, { body: { state: 'running' } });
-    t.same(beat.json, {
+    t.same((await cloud.beat()).json, {
       destinations: second.etag,
       heartbeatMs: 30_000,
       serverTime: '2026-11-20T09:00:00.000Z',
@@ -115,15 +114,14 @@ t.test('the memory of requests is freed', async (t) => {
 t.test('a device has its own key, and so has the operator', async (t) => {
   await using cloud = await startCloud({ keys: 'pump-3 old\npump-3 new\npump-4 four\n* boss\n' });
   t.match(cloud.lines.join(''), /cloud ready .*devices=2\b/, 'the operator is no device');
-  const statusOf = async (path: string, key: string | null) =>
-    (await cloud.call('PUT', `/devices/${path}/heartbeat`, { body: { state: 'running' }, key })).status;
+  const statusOf = async (id: string, key: string | null) => (await cloud.beat(id, key)).status;
   t.equal(await statusOf('pump-3', 'old'), 200);
   t.equal(await statusOf('pump-3', 'new'), 200);
   t.equal(await statusOf('pump-3', 'boss'), 200);
   for (const key of [null, 'four', 'x', '*']) t.equal(await statusOf('pump-3', key), 401, String(key));
   for (const id of ['pump-9', '*', '..%2F..%2Fx', '__proto__']) t.equal(await statusOf(id, 'boss'), 401, id);
   t.equal((await cloud.call('GET', '/devices', { key: 'four' })).status, 401);
-  const listed = await cloud.call('GET', '/devices', { key: 'boss' });
+  const listed = await cloud.boss('GET', '/devices');
   const since = '2026-11-20T09:00:00.000Z';
   t.same(listed.json, {
     devices: [
@@ -153,14 +151,10 @@ t.test('a device has its own key, and so has the operator', async (t) => {
 
 t.test('without keys any device is accepted, but only from this machine', async (t) => {
   await using cloud = await startCloud();
+  t.equal((await cloud.beat()).status, 200);
+  t.equal((await cloud.beat('pump-3', null)).status, 401);
+  t.equal((await cloud.beat('..%2Fx')).status, 401, 'the id would name another file');
   const body = { state: 'running' };
-  t.equal((await cloud.call('PUT', `${DEVICE}/heartbeat`, { body })).status, 200);
-  t.equal((await cloud.call('PUT', `${DEVICE}/heartbeat`, { body, key: null })).status, 401);
-  t.equal(
-    (await cloud.call('PUT', '/devices/..%2Fx/heartbeat', { body })).status,
-    401,
-    'the id would name another file',
-  );
   const Origin = 'http://evil.example';
   t.equal((await cloud.call('PUT', `${DEVICE}/heartbeat`, { body, headers: { Origin } })).status, 403);
 });
@@ -230,28 +224,27 @@ t.test(
 );
 
 t.test(
-  'a device that the operator removes is forgotten, also after a restart, with its document',
+  'a device that the operator removes is forgotten, also after a restart, with its document and key',
   async (t) => {
     const disk = new FaultyDisk({ directories: ['/var/lib'] });
     const keys = 'pump-3 three\npump-4 four\n* boss\n';
     const cloud = await startCloud({ disk, keys });
-    const beat = (id: string, key: string) =>
-      cloud.call('PUT', `/devices/${id}/heartbeat`, { body: { state: 'running' }, key });
-    await beat('pump-3', 'three');
-    await beat('pump-4', 'four');
-    const first = { headers: FIRST, body: { destinations: [JAN] }, key: 'three' };
-    t.equal((await cloud.call('PUT', DESTINATIONS, first)).status, 204);
+    const { key } = (await cloud.boss('POST', `${DEVICE}/key`)).json;
+    t.equal((await cloud.beat('pump-3', key)).status, 200);
+    await cloud.beat('pump-4', 'four');
+    t.equal((await cloud.putFirst({ destinations: [JAN] }, 'pump-3', 'three')).status, 204);
     t.equal((await cloud.call('DELETE', DEVICE, { key: 'three' })).status, 401, 'not for devices');
     await cloud.clock.advance(SECOND_MS);
-    const removed = cloud.call('DELETE', DEVICE, { key: 'boss' });
+    const removed = cloud.boss('DELETE', DEVICE);
     for (let s = 0; s < 10; s++) await cloud.clock.advance(SECOND_MS);
     t.equal((await removed).status, 204);
     const next = disk.afterPowerCut('nothing');
-    t.equal((await cloud.call('DELETE', DEVICE, { key: 'boss' })).status, 404);
+    t.equal((await cloud.beat('pump-3', key)).status, 401);
+    t.equal((await cloud.boss('DELETE', DEVICE)).status, 404);
     t.equal((await cloud.call('GET', DESTINATIONS, { key: 'three' })).status, 404);
     await cloud.stop();
     await using again = await startCloud({ disk: next, keys });
-    const { json } = await again.call('GET', '/devices', { key: 'boss' });
+    const { json } = await again.boss('GET', '/devices');
     t.match(json.devices, [
       { id: 'pump-3', state: 'unheard', destinations: null },
       { id: 'pump-4', state: 'online' },
@@ -277,35 +270,34 @@ t.test('the name of a device does no harm in a subject', async (t) => {
   t.same([site, contact], ['Sluis noord', null]);
 });
 
-t.test('a reload changes the keys; a device without a key is still listed', async (t) => {
-  const keys = 'pump-3 three\n* boss\n';
-  const env = { FIELDPOST_CLOUD_SERVER_KEYS_FILE: '/etc/keys' };
-  await using cloud = await startCloud({ keys });
-  const statusOf = async (id: string, key: string) =>
-    (await cloud.call('PUT', `/devices/${id}/heartbeat`, { body: { state: 'running' }, key })).status;
-  t.same([await statusOf('pump-3', 'three'), await statusOf('pump-4', 'four')], [200, 401]);
-  t.same(await cloud.reload({ keys: 'pump-4 four\n* boss\n', env }), {
-    taken: ['FIELDPOST_CLOUD_SERVER_KEYS_FILE'],
-    waiting: [],
-  });
-  t.same([await statusOf('pump-3', 'three'), await statusOf('pump-4', 'four')], [401, 200]);
-  const { json } = await cloud.call('GET', '/devices', { key: 'boss' });
-  t.same(
-    json.devices.map(({ id }: { id: string }) => id),
-    ['pump-3', 'pump-4'],
-  );
-  const others = { ...env, FIELDPOST_LOG: 'warn', FIELDPOST_CLOUD_SERVER_DELAY: '2m' };
-  t.same(await cloud.reload({ keys, env: others }), {
-    taken: ['FIELDPOST_CLOUD_SERVER_KEYS_FILE', 'FIELDPOST_LOG'],
-    waiting: ['FIELDPOST_CLOUD_SERVER_DELAY'],
-  });
-  t.same(
-    await cloud.reload({}),
-    { taken: ['FIELDPOST_LOG'], waiting: ['FIELDPOST_CLOUD_SERVER_KEYS_FILE'] },
-    'the cloud stays closed',
-  );
-  t.equal(await statusOf('pump-4', 'four'), 401);
-});
+t.test(
+  'a reload changes the keys; a device without a key is still listed, one with a key at once',
+  async (t) => {
+    const keys = 'pump-3 three\n* boss\n';
+    const env = { FIELDPOST_CLOUD_SERVER_KEYS_FILE: '/etc/keys' };
+    await using cloud = await startCloud({ keys });
+    const statusOf = async (id: string, key: string) => (await cloud.beat(id, key)).status;
+    t.same([await statusOf('pump-3', 'three'), await statusOf('pump-4', 'four')], [200, 401]);
+    t.same(await cloud.reload({ keys: 'pump-4 four\npump-8 eight\n* boss\n', env }), {
+      taken: ['FIELDPOST_CLOUD_SERVER_KEYS_FILE'],
+      waiting: [],
+    });
+    t.same([await statusOf('pump-3', 'three'), await statusOf('pump-4', 'four')], [401, 200]);
+    const { json } = await cloud.boss('GET', '/devices');
+    t.match(json.devices, [{ id: 'pump-3' }, { id: 'pump-4' }, { id: 'pump-8', state: 'unheard' }]);
+    const others = { ...env, FIELDPOST_LOG: 'warn', FIELDPOST_CLOUD_SERVER_DELAY: '2m' };
+    t.same(await cloud.reload({ keys, env: others }), {
+      taken: ['FIELDPOST_CLOUD_SERVER_KEYS_FILE', 'FIELDPOST_LOG'],
+      waiting: ['FIELDPOST_CLOUD_SERVER_DELAY'],
+    });
+    t.same(
+      await cloud.reload({}),
+      { taken: ['FIELDPOST_LOG'], waiting: ['FIELDPOST_CLOUD_SERVER_KEYS_FILE'] },
+      'the cloud stays closed',
+    );
+    t.equal(await statusOf('pump-4', 'four'), 401);
+  },
+);
 
 t.test('a heartbeat may report an interval and a move; a wrong one is refused', async (t) => {
   await using cloud = await startCloud();

@@ -23,7 +23,7 @@ export const SMS = {
 } as const;
 
 /** A store, its outside, and devices that speak. */
-class Bench {
+class Bench implements AsyncDisposable {
   readonly outside: Outside;
   readonly #place: Place;
   fleet: FleetStore;
@@ -41,6 +41,10 @@ class Bench {
     this.outside = place.outside;
     this.#place = place;
     this.fleet = fleet;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.fleet.stop();
   }
 
   async restart(downMs = 0): Promise<void> {
@@ -88,7 +92,8 @@ export function testStore(t: Test, open: () => Place): void {
   const code = (name: string) => ({ code: name });
 
   t.test('documents: created, replaced and removed under conditions', async (t) => {
-    const { fleet } = await Bench.start(open);
+    await using bench = await Bench.start(open);
+    const { fleet } = bench;
     const { documents } = fleet;
     t.equal(await documents.read(ID), null);
     await t.rejects(documents.put(ID, document('A'), {}), code('precondition-required'));
@@ -116,31 +121,29 @@ export function testStore(t: Test, open: () => Place): void {
     t.equal(documents.about(ID), null);
     await documents.remove(ID);
     await t.rejects(documents.put(ID, document('C'), { 'if-match': third }), code('precondition-failed'));
-    await fleet.stop();
   });
 
   t.test('documents: of two PUTs for one ETag one wins', async (t) => {
-    const { fleet } = await Bench.start(open);
+    await using bench = await Bench.start(open);
+    const { fleet } = bench;
     const etag = await fleet.documents.put(ID, document('A'), { 'if-none-match': '*' });
     const puts = ['B', 'C'].map((name) => fleet.documents.put(ID, document(name), { 'if-match': etag }));
     const outcomes = await Promise.allSettled(puts);
     const won = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
     t.equal(won.length, 1);
     t.equal((await fleet.documents.read(ID))?.etag, won[0]);
-    await fleet.stop();
   });
 
   t.test('documents: a restart finds them', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     await bench.fleet.documents.put(ID, document('A'), { 'if-none-match': '*' });
     await bench.restart();
     t.match(await bench.fleet.documents.read(ID), { document: document('A') });
     t.match(bench.fleet.documents.about(ID), { destinations: 0, name: 'A' });
-    await bench.fleet.stop();
   });
 
   t.test('presence: silence is told once after the delay, a return at once', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     await bench.steady(5 * MINUTE_MS, ID, 'pump-4');
     t.strictSame(bench.told, []);
     await bench.steady(DELAYS.delayMs - EVERY_MS - SECOND_MS, 'pump-4');
@@ -156,11 +159,10 @@ export function testStore(t: Test, open: () => Place): void {
     t.match(bench.newsOf('back'), { sinceMs, lastedMs: sinceMs - (silentMs ?? 0) });
     t.equal(bench.sighting()?.state, 'online');
     t.equal(bench.fleet.watch.untold, 0);
-    await bench.fleet.stop();
   });
 
   t.test('presence: a long interval of the device makes the delay longer', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     for (const isRestart of [false, true]) {
       bench.hear(ID, { everyMs: 10 * MINUTE_MS });
       if (isRestart) await bench.restart();
@@ -176,11 +178,10 @@ export function testStore(t: Test, open: () => Place): void {
     await bench.steady(HOUR_MS, ID);
     await bench.advance(DELAYS.delayMs + SLACK_MS);
     t.equal(bench.told.length, 5, 'without an interval the delay is that of the cloud');
-    await bench.fleet.stop();
   });
 
   t.test('presence: a planned stop has a longer delay', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     bench.hear();
     await bench.advance(2 * SECOND_MS);
     bench.hear(ID, { said: 'stopping' });
@@ -194,11 +195,10 @@ export function testStore(t: Test, open: () => Place): void {
     bench.hear();
     await bench.advance(2 * SECOND_MS);
     t.strictSame(bench.told, [`stopped ${ID}`, `back ${ID}`]);
-    await bench.fleet.stop();
   });
 
   t.test('presence: a heartbeat that was overtaken changes nothing', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     const sent = (uptimeMs: number) => ({ sent: { bootId: 'b', uptimeMs } });
     bench.hear(ID, sent(1000));
     await bench.advance(2 * SECOND_MS);
@@ -222,11 +222,10 @@ export function testStore(t: Test, open: () => Place): void {
       await bench.advance(2 * SECOND_MS);
       t.equal(bench.sighting()?.state, 'online', `${sent?.bootId} ${sent?.uptimeMs}`);
     }
-    await bench.fleet.stop();
   });
 
   t.test('presence: a device that moved is no news, also if people wait to be told of it', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     bench.hear();
     bench.outside.refused = new Set([ID]);
     await bench.advance(DELAYS.delayMs + SLACK_MS);
@@ -244,11 +243,10 @@ export function testStore(t: Test, open: () => Place): void {
     t.equal(bench.sighting()?.state, 'online');
     await bench.advance(DELAYS.delayMs + SLACK_MS);
     t.strictSame(bench.told, [`silent ${ID}`], 'it is back, and watched again');
-    await bench.fleet.stop();
   });
 
   t.test('presence: flapping is damped', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     const silence = async () => {
       bench.hear();
       const fromMs = bench.outside.clock.bootMs();
@@ -274,11 +272,10 @@ export function testStore(t: Test, open: () => Place): void {
     await bench.steady(HOUR_MS, ID);
     const steady = await silence();
     t.ok(steady <= DELAYS.delayMs + SLACK_MS, 'after a steady hour the delay is short again');
-    await bench.fleet.stop();
   });
 
   t.test('presence: a removed device is forgotten with its news, and is new if it calls again', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     bench.hear();
     bench.outside.refused = new Set([ID]);
     await bench.advance(DELAYS.delayMs + SLACK_MS);
@@ -294,11 +291,10 @@ export function testStore(t: Test, open: () => Place): void {
     t.ok(bench.fleet.watch.has(ID));
     t.strictSame(bench.told, [], 'nobody was told, so it is not back');
     await bench.fleet.watch.forget('pump-9');
-    await bench.fleet.stop();
   });
 
   t.test('presence: the time of a restart is no silence; silence after it is told', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     await bench.steady(MINUTE_MS, ID);
     await bench.restart(HOUR_MS);
     await bench.advance(CLOUD_GRACE_MS + DELAYS.delayMs - SECOND_MS);
@@ -317,11 +313,10 @@ export function testStore(t: Test, open: () => Place): void {
     bench.hear();
     await bench.advance(2 * SECOND_MS);
     t.strictSame(bench.told, [`silent ${ID}`, `back ${ID}`]);
-    await bench.fleet.stop();
   });
 
   t.test('sightings: the state, its moments, and what the device reports', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     const { clock } = bench.outside;
     t.equal(bench.sighting(), null);
     const firstMs = clock.wallMs();
@@ -352,11 +347,10 @@ export function testStore(t: Test, open: () => Place): void {
     bench.hear(ID, { said: 'stopping' });
     await bench.advance(2 * SECOND_MS);
     t.match(bench.sighting(), { state: 'online', sinceMs: againMs });
-    await bench.fleet.stop();
   });
 
   t.test('keys: a device may have two, and the first use of the new one ends the earlier', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     const opens = (key: string) => bench.fleet.keys.opens(ID, digest(key));
     t.notOk(bench.fleet.keys.has(ID));
     const first = await bench.fleet.keys.make(ID);
@@ -379,11 +373,10 @@ export function testStore(t: Test, open: () => Place): void {
     t.notOk(bench.fleet.keys.has(ID) || opens(second));
     await bench.restart();
     t.notOk(bench.fleet.keys.has(ID) || opens(second));
-    await bench.fleet.stop();
   });
 
   t.test('messages: once for a key, and no other content for it', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     let isOver = false;
     const take = (key: string, hash: string) =>
       bench.fleet.takeMessage(ID, SMS, { key, hash }, () => {
@@ -405,11 +398,10 @@ export function testStore(t: Test, open: () => Place): void {
     await t.rejects(take('message pump-3 3', 'h1'), code('rate-limited'));
     await bench.advance(SECOND_MS);
     t.strictSame(Object.fromEntries(bench.outside.journal), accepted);
-    await bench.fleet.stop();
   });
 
   t.test('news that cannot be told stay, and are told later in order', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     await bench.steady(MINUTE_MS, ID, 'pump-4');
     bench.outside.refused = new Set([ID]);
     await bench.steady(DELAYS.delayMs + SLACK_MS, 'pump-4');
@@ -424,11 +416,10 @@ export function testStore(t: Test, open: () => Place): void {
     await bench.steady(MINUTE_MS, ID);
     t.strictSame(bench.told, ['silent pump-4', `silent ${ID}`, `back ${ID}`]);
     t.equal(bench.fleet.watch.untold, 0);
-    await bench.fleet.stop();
   });
 
   t.test('of many news of a device that nobody can be told, the first and the last stay', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     await bench.steady(MINUTE_MS, ID);
     bench.outside.refused = new Set([ID]);
     for (let times = 1; times <= 4; times++) {
@@ -439,11 +430,10 @@ export function testStore(t: Test, open: () => Place): void {
     bench.outside.refused = new Set();
     await bench.steady(2 * MINUTE_MS, ID);
     t.strictSame(bench.told, [`silent ${ID}`, `back ${ID}`, `silent ${ID}`, `back ${ID}`]);
-    await bench.fleet.stop();
   });
 
   t.test('a batch closes after its window, and has the same members after a refusal', async (t) => {
-    const bench = await Bench.start(open);
+    await using bench = await Bench.start(open);
     const ids = Array.from({ length: 70 }, (_, n) => `pump-${n + 10}`);
     await bench.steady(MINUTE_MS, ...ids);
     bench.outside.isLate = true;
@@ -468,6 +458,5 @@ export function testStore(t: Test, open: () => Place): void {
       [...bench.told].sort(),
       ids.map((id) => `silent ${id}`),
     );
-    await bench.fleet.stop();
   });
 }

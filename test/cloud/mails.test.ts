@@ -6,7 +6,7 @@ import { DAY_MS, HOUR_MS } from '../../src/base/limits.js';
 import { CLOUD_MAIL_BYTES_MAX } from '../../src/cloud/mails.js';
 import { until } from '../support/delivery.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
-import { startCloud, type TestCloud } from '../support/reference-cloud.js';
+import { startCloud, type TestCloud, through } from '../support/reference-cloud.js';
 import { type FakeRelay, fakeRelay, type Script } from '../support/relay.js';
 
 const MAIL = 'From: Pump 3 <pump-3@customer.example>\r\nSubject: Water\r\n\r\nIt is high.\r\n';
@@ -28,7 +28,7 @@ async function post(cloud: TestCloud, id: string, options: Posted = {}) {
 }
 
 const settings = (relay: FakeRelay, mails = '100') => ({
-  FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+  ...through(relay),
   FIELDPOST_FROM: 'Water Works <cloud@operator.example>',
   FIELDPOST_CLOUD_SERVER_MAILS: mails,
 });
@@ -86,9 +86,7 @@ t.test('the name in From is the mail’s, else that of the device in its documen
   t.match(await from('bare', bare), /^From: pump-3 <cloud@operator\.example>$/m);
   t.notMatch(await from('answers', bare), 'Reply-To: pump-3@', 'the mail says where answers go');
   t.match(await from('none', 'Subject: x\r\n\r\nx\r\n'), 'From: Water Works <cloud@operator.example>');
-  const document = { name: 'Pump house', destinations: [] };
-  const headers = { 'If-None-Match': '*' };
-  await cloud.call('PUT', '/devices/pump-3/destinations', { body: document, headers });
+  await cloud.putFirst({ name: 'Pump house', destinations: [] });
   t.match(await from('named', bare), 'From: Pump house <cloud@operator.example>');
 });
 

@@ -1,8 +1,6 @@
 /** The outages of each device, and who was told of them when. */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import { DAY_MS, HOUR_MS, KIB, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import { createLog } from '../../src/base/system/log.js';
 import type { DeviceNews } from '../../src/cloud/fleet-store.js';
 import {
   OUTAGE_FILES_MAX,
@@ -13,35 +11,25 @@ import {
 } from '../../src/cloud/outages.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
-import { DESTINATIONS, DEVICE, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
+import { DEVICE, EWA, JAN, startCloud, through } from '../support/reference-cloud.js';
 import { fakeRelay } from '../support/relay.js';
+import { keptLog } from '../support/system.js';
 
 const OUTAGES = `${DEVICE}/outages`;
 const DIRECTORY = '/var/lib/outages';
 
-/** Advances the cloud's clock until `holds` is true, by at most an hour. */
-async function passUntil(cloud: TestCloud, holds: () => boolean): Promise<void> {
-  for (let passedMs = 0; !holds() && passedMs < HOUR_MS; passedMs += SECOND_MS) {
-    await cloud.clock.advance(SECOND_MS);
-    await nextTurn();
-  }
-}
-
 t.test('an outage, who was told of it, and when, also after a restart', async (t) => {
   await using relay = await fakeRelay();
   const disk = new FaultyDisk({ directories: ['/var/lib'] });
-  const env = { FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` };
   const clock = new FakeClock();
-  const cloud = await startCloud({ disk, env, clock });
+  const cloud = await startCloud({ disk, env: through(relay), clock });
   const now = () => new Date(clock.wallMs()).toISOString();
-  const beat = () => cloud.call('PUT', `${DEVICE}/heartbeat`, { body: { state: 'running' } });
   t.equal((await cloud.call('GET', OUTAGES)).status, 404, 'a device that nobody knows');
-  const headers = { 'If-None-Match': '*' };
-  await cloud.call('PUT', DESTINATIONS, { headers, body: { destinations: [JAN, EWA] } });
+  await cloud.putFirst({ destinations: [JAN, EWA] });
   const began = now();
-  await beat();
+  await cloud.beat();
   t.same((await cloud.call('GET', OUTAGES)).json, { scope: 'cloud', outages: [] });
-  await passUntil(cloud, () => relay.mails.length === 2);
+  await cloud.passUntil(() => relay.mails.length === 2);
   const [first] = (await cloud.call('GET', OUTAGES)).json.outages;
   t.match(first, { kind: 'silent', began, ended: null, lastedS: null });
   t.same(
@@ -60,8 +48,8 @@ t.test('an outage, who was told of it, and when, also after a restart', async (t
     );
   await clock.advance(HOUR_MS);
   const ended = now();
-  await beat();
-  await passUntil(cloud, () => relay.mails.length === 4);
+  await cloud.beat();
+  await cloud.passUntil(() => relay.mails.length === 4);
   const { outages } = (await cloud.call('GET', OUTAGES)).json;
   t.equal(outages.length, 1);
   t.match(outages[0], {
@@ -75,7 +63,7 @@ t.test('an outage, who was told of it, and when, also after a restart', async (t
     ['offline', 'offline', 'online', 'online'],
   );
   await cloud.stop();
-  await using again = await startCloud({ disk, env, clock });
+  await using again = await startCloud({ disk, env: through(relay), clock });
   t.same((await again.call('GET', OUTAGES)).json.outages, outages);
   await again.call('DELETE', DEVICE);
   t.equal((await again.call('GET', OUTAGES)).status, 404);
@@ -83,8 +71,8 @@ t.test('an outage, who was told of it, and when, also after a restart', async (t
 
 t.test('an outage of which nobody is told is one, too', async (t) => {
   await using cloud = await startCloud();
-  await cloud.call('PUT', `${DEVICE}/heartbeat`, { body: { state: 'stopping' } });
-  await passUntil(cloud, () => cloud.lines.some((line) => line.includes('device offline')));
+  await cloud.beat('pump-3', 'any', { state: 'stopping' });
+  await cloud.passUntil(() => cloud.lines.some((line) => line.includes('device offline')));
   for (let i = 0; i < 3; i++) await cloud.clock.advance(MINUTE_MS);
   t.match((await cloud.call('GET', OUTAGES)).json.outages, [{ kind: 'stopped', ended: null, told: [] }]);
 });
@@ -100,13 +88,7 @@ const toldOf = (one: ToldNews, ...ids: string[]): ToldNews => ({
 
 async function opened(clock = new FakeClock()) {
   const disk = new FaultyDisk({ directories: ['/var/lib'] });
-  const lines: string[] = [];
-  const log = createLog({
-    level: 'info',
-    priorities: false,
-    write: (line) => lines.push(line),
-    wallMs: () => 0,
-  });
+  const { log, lines } = keptLog();
   const open = () => new OutageLog({ disk, clock, log, directory: DIRECTORY });
   return { disk, clock, lines, open, outages: open() };
 }
@@ -191,15 +173,13 @@ t.test('a fleet that falls silent at once is written in several files', async (t
 
 t.test('a person who gets a digest was told of each of its devices, by the same message', async (t) => {
   await using relay = await fakeRelay();
-  const env = { FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` };
-  await using cloud = await startCloud({ env });
+  await using cloud = await startCloud({ env: through(relay) });
   const ids = Array.from({ length: 25 }, (_, n) => `pump-${n}`);
   for (const id of ids) {
-    const headers = { 'If-None-Match': '*' };
-    await cloud.call('PUT', `/devices/${id}/destinations`, { headers, body: { destinations: [JAN] } });
-    await cloud.call('PUT', `/devices/${id}/heartbeat`, { body: { state: 'running' } });
+    await cloud.putFirst({ destinations: [JAN] }, id);
+    await cloud.beat(id);
   }
-  await passUntil(cloud, () => relay.mails.length > 0);
+  await cloud.passUntil(() => relay.mails.length > 0);
   t.equal(relay.mails.length, 1, 'one digest');
   const messages = new Set<string>();
   for (const id of ids) {

@@ -5,7 +5,7 @@ import { AcceptedMessages } from '../../src/cloud/outbox.js';
 import type { SendShort } from '../../src/mail/message/message.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { until } from '../support/delivery.js';
-import { JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
+import { JAN, startCloud, type TestCloud, through } from '../support/reference-cloud.js';
 import { fakeRelay } from '../support/relay.js';
 
 const SMS = { type: 2, destination: '+31612345678', message: 'The pressure is low' };
@@ -110,10 +110,7 @@ t.test('what waits is counted after a restart also if its key is forgotten', asy
 t.test('while SMS to people fill their part, mails are told, also of the devices behind', async (t) => {
   await using relay = await fakeRelay();
   await using cloud = await startCloud({
-    env: {
-      FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
-      FIELDPOST_MAX_QUEUE: '40',
-    },
+    env: { ...through(relay), FIELDPOST_MAX_QUEUE: '40' },
     send: down,
   });
   // More than the teller accepts at the same time, each with people of its own. The last ones have a mail alone.
@@ -122,14 +119,10 @@ t.test('while SMS to people fill their part, mails are told, also of the devices
     const type2 = { ...JAN, type: 2, destination: `+316123456${100 + n}` };
     const mail = { ...JAN, uid: JAN.uid.replace(/.$/, '2'), destination: `${device}@example.com` };
     const destinations = n < 70 ? [type2] : [mail];
-    const headers = { 'If-None-Match': '*' };
-    await cloud.call('PUT', `/devices/${device}/destinations`, { headers, body: { destinations } });
-    await cloud.call('PUT', `/devices/${device}/heartbeat`, { body: { state: 'running' } });
+    await cloud.putFirst({ destinations }, device);
+    await cloud.beat(device);
   }
-  for (let passed = 0; relay.mails.length < 20 && passed < 300; passed++) {
-    await cloud.clock.advance(SECOND_MS);
-    await new Promise((resolve) => setImmediate(resolve));
-  }
+  await cloud.passUntil(() => relay.mails.length >= 20);
   t.equal(relay.mails.length, 20);
   t.match(await cloud.call('GET', '/healthz'), {
     status: 503,
@@ -149,15 +142,11 @@ t.test('members that the contract does not have are ignored', async (t) => {
 t.test('messages of devices that fill the disk leave room for a notification', async (t) => {
   await using relay = await fakeRelay();
   await using cloud = await startCloud({
-    env: {
-      FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
-      FIELDPOST_MAX_SPOOL: '40MiB',
-    },
+    env: { ...through(relay), FIELDPOST_MAX_SPOOL: '40MiB' },
     send: down,
   });
-  const body = { destinations: [JAN] };
-  await cloud.call('PUT', '/devices/pump-3/destinations', { headers: { 'If-None-Match': '*' }, body });
-  await cloud.call('PUT', '/devices/pump-3/heartbeat', { body: { state: 'running' } });
+  await cloud.putFirst({ destinations: [JAN] });
+  await cloud.beat();
   const push = { type: 4, destination: 'OWNER', message: 'x'.repeat(50_000), priority: 'high' };
   let last = await post(cloud, 'thief-0', 'm', push);
   for (let n = 1; last.status === 202; n++) last = await post(cloud, `thief-${n}`, 'm', push);
@@ -165,9 +154,6 @@ t.test('messages of devices that fill the disk leave room for a notification', a
   t.match(await cloud.call('GET', '/healthz'), { status: 200 });
   const { queue } = (await cloud.call('GET', '/status')).json;
   t.equal(queue.reason, null, 'what is kept for notifications is free');
-  for (let passed = 0; relay.mails.length === 0 && passed < 300; passed++) {
-    await cloud.clock.advance(SECOND_MS);
-    await new Promise((resolve) => setImmediate(resolve));
-  }
+  await cloud.passUntil(() => relay.mails.length > 0);
   t.strictSame(relay.mails[0]?.to, [JAN.destination]);
 });

@@ -2,11 +2,12 @@
  * The reference cloud on a port of its own, on a faulty disk and a clock that stands still.
  *
  *   await using cloud = await startCloud();
- *   const answer = await cloud.call('PUT', '/devices/pump-3/heartbeat', { body: { state: 'running' } });
+ *   const { status } = await cloud.beat();
  */
-
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { addressOf } from '../../src/base/config/endpoints.js';
 import type { Environment } from '../../src/base/config/types.js';
+import { HOUR_MS, SECOND_MS } from '../../src/base/limits.js';
 import { type Cloud, createCloud } from '../../src/cloud/cloud.js';
 import type { CloudConfig } from '../../src/cloud/settings.js';
 import type { System } from '../../src/mail/engine.js';
@@ -15,6 +16,7 @@ import { type Answer, ask, type Question } from './ask.js';
 import { FakeClock } from './clock.js';
 import { assertCloudDescribed } from './described.js';
 import { FaultyDisk } from './faulty-disk.js';
+import type { FakeRelay } from './relay.js';
 import { configOf, testSystem } from './system.js';
 
 export const DEVICE = '/devices/pump-3';
@@ -33,6 +35,11 @@ export const EWA = {
   lang: 'pl',
 };
 
+/** The setting of this relay. */
+export const through = ({ port }: Pick<FakeRelay, 'port'>) => ({
+  FIELDPOST_RELAY: `smtp://127.0.0.1:${port}?tls=never`,
+});
+
 interface CallOptions extends Question {
   /** Null: none. */
   readonly key?: string | null;
@@ -44,6 +51,14 @@ export interface TestCloud extends AsyncDisposable {
   readonly disk: FaultyDisk;
   readonly lines: string[];
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  /** As the operator, with the key `boss`. */
+  boss(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  /** Sends a heartbeat of a device that runs, unless it reports `more`. */
+  beat(device?: string, key?: string | null, more?: object): Promise<Answer>;
+  /** Stores the first document of a device. */
+  putFirst(document: object, device?: string, key?: string): Promise<Answer>;
+  /** Lets at most an hour pass until it holds; resolves with whether it does. */
+  passUntil(holds: () => boolean): Promise<boolean>;
   /** Has the cloud follow another configuration. */
   reload(options: Pick<StartOptions, 'env' | 'keys'>): ReturnType<Cloud['reload']>;
   status(): Promise<string>;
@@ -74,12 +89,23 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
     stopped ??= cloud.stop();
     return stopped;
   };
+  const ask = (method: string, path: string, more?: CallOptions) =>
+    call(new URL(`${url}${path}`), method, more);
   return {
-    url,
-    clock,
-    disk,
-    lines,
-    call: (method, path, more) => call(new URL(`${url}${path}`), method, more),
+    ...{ url, clock, disk, lines },
+    call: ask,
+    boss: (method, path, more) => ask(method, path, { key: 'boss', ...more }),
+    beat: (device = 'pump-3', key = 'any', more = {}) =>
+      ask('PUT', `/devices/${device}/heartbeat`, { key, body: { state: 'running', ...more } }),
+    putFirst: (body, device = 'pump-3', key = 'any') =>
+      ask('PUT', `/devices/${device}/destinations`, { key, body, headers: { 'If-None-Match': '*' } }),
+    async passUntil(holds) {
+      for (let passedMs = 0; !holds() && passedMs < HOUR_MS; passedMs += SECOND_MS) {
+        await clock.advance(SECOND_MS);
+        await nextTurn();
+      }
+      return holds();
+    },
     reload: (next) => cloud.reload(readConfig(next)),
     status: cloud.status,
     stop,
