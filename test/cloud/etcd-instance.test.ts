@@ -213,16 +213,6 @@ t.test('while etcd refuses writes nothing is decided; the instance goes on when 
   t.strictSame(world.toldOf('pump-1'), ['silent']);
 });
 
-t.test('processes that did not run for a while find nobody offline', async (t) => {
-  await using world = await FleetWorld.calm('a', 'b');
-  for (let n = 0; n < 6; n++) world.add(`pump-${n}`);
-  await world.clock.advance(MINUTE_MS);
-  // The whole host stands still; etcd on it as well.
-  world.clock.suspend(10 * MINUTE_MS);
-  await world.clock.advance(CLOUD_GRACE_MS + 10 * MINUTE_MS);
-  t.strictSame(world.told, []);
-});
-
 t.test('a layout of another version is refused, and not touched', async (t) => {
   await using world = new FleetWorld();
   world.server.txn([], [{ put: 'layout', value: '3' }]);

@@ -1,7 +1,8 @@
-/** Every SMS fits one message of a phone network, counted here by the table of 3GPP TS 23.038. */
+/** The alphabet of SMS; and every SMS fits one message of a phone network, counted here by the table of 3GPP TS 23.038. */
 import t from 'tap';
 import { LANGS } from '../../src/base/langs.js';
 import { DAY_MS, HOUR_MS } from '../../src/base/limits.js';
+import { folded } from '../../src/cloud/texts/sms.js';
 import type { About, Happening } from '../../src/cloud/texts/texts.js';
 import { smsOf } from '../../src/cloud/texts/texts.js';
 
@@ -71,6 +72,23 @@ t.test('each language, event and name makes one SMS', async (t) => {
   }
 });
 
+t.test('letters outside of the alphabet get the spelling that people use', async (t) => {
+  const spellings = {
+    'Urządzenie: zażółć gęślą jaźń': 'Urzadzenie: zazólc gesla jazn'.replace('ó', 'o'),
+    'ŁÓDŹ Święta': 'LODZ Swieta',
+    'Señal, línea, ¿qué?': 'Señal, linea, ¿qué?',
+    'À l’arrêt : «\u00a0œuvre\u202f»': 'A l\'arret : " oeuvre "',
+    'Größe Ä Ö Ü ß é è à ù ì ò': 'Größe Ä Ö Ü ß é è à ù ì ò',
+    '“a” „b” ‘c’ – — …': '"a" "b" \'c\' - - ...',
+    'Çelik façade': 'Çelik facade',
+    'n\u0301 x\u0304': 'n x',
+    'Nº 1ª ﬁn': 'No 1a fin',
+    'Насос 3 й': 'Насос 3 й',
+    'Αντλία ポンプ 🚰': 'Αντλία ポンプ 🚰',
+  };
+  for (const [text, wanted] of Object.entries(spellings)) t.equal(folded(text), wanted);
+});
+
 t.test('without strange names nothing is outside of the alphabet, and the moment is told', async (t) => {
   for (const lang of LANGS) {
     for (const happening of KINDS) {
@@ -100,5 +118,7 @@ t.test('the less important is left out first; the event and its moment never', a
   t.match(say({ device: 'd'.repeat(114) }), /^d{114} is offline\. Last signal: 24 Nov, 09:41 \(UTC\)\.$/);
   t.match(say({ device: 'd'.repeat(120) }), /^d{120} is offline\. Last signal: 24 Nov, 09:41\.$/);
   t.match(say({ device: 'd'.repeat(200) }), /^d{117}\.\.\. is offline\. Last signal: 24 Nov, 09:41\.$/);
-  t.match(say({ device: 'й'.repeat(60) }), /^й{25,}\.\.\. is offline\. Last signal: 24 Nov, 09:41\.$/);
+  t.match(say({ device: 'й'.repeat(60) }), /^й{27}\.\.\. is offline\. Last signal: 24 Nov, 09:41\.$/);
+  t.match(say({ device: '🚰'.repeat(60) }), /^🚰{13}\.\.\. is offline\. Last signal: 24 Nov, 09:41\.$/u);
+  t.match(say({ device: '€'.repeat(99) }), /^€{58}\.\.\. is offline\. Last signal: 24 Nov, 09:41\.$/);
 });

@@ -96,16 +96,6 @@ t.test('a last word of a device that is removed is answered', async (t) => {
   t.ok(isAnswered);
 });
 
-t.test('a device that is removed before it was ever written is gone', async (t) => {
-  await using world = await worldOf();
-  const { watch } = world.fleetOf('a');
-  watch.heard('pump-2', REPORT);
-  await watch.forget('pump-2');
-  t.notOk(watch.has('pump-2'));
-  await world.clock.advance(OFFLINE_MS);
-  t.notOk(watch.has('pump-2'));
-});
-
 t.test('many devices with news move at once', async (t) => {
   await using world = await FleetWorld.calm('a');
   const { watch } = world.fleetOf('a');
