@@ -40,7 +40,8 @@ function fleet({
     documents: {
       ids: documents,
       about: (id) => (documents.includes(id) ? { etag: '"1"', destinations: 2, name: null } : null),
-      remove: async () => undefined,
+      remove: async (id) =>
+        void documents.splice(0, documents.length, ...documents.filter((one) => one !== id)),
     },
     keys: {
       ids: keys,
@@ -91,25 +92,33 @@ t.test('one device too many is refused, logged once and counted, until one is re
   t.equal(lines.filter((line) => line.includes('device refused')).length, 2, 'said anew');
 });
 
-t.test('a device is known by a heartbeat, a document or a key; each is in the list once', async (t) => {
-  const status = { ...NO_STATUS, version: '1.2.3' };
-  const { devices, ids, lines } = fleet({
-    seen: [{ id: 'both', status }, { id: 'seen' }],
-    documents: ['both', 'doc', 'kept'],
-    keys: ['both', 'kept', 'new'],
-  });
-  t.strictSame(await ids(), ['both', 'doc', 'kept', 'new', 'seen']);
-  t.match(devices.get('both'), { id: 'both', state: 'online', destinations: 2, status });
-  t.strictSame(devices.get('new'), {
-    ...{ id: 'new', state: 'unheard', heardMs: null, sinceMs: null, destinations: null },
-    ...{ name: null, status: NO_STATUS },
-  });
-  t.throws(() => devices.get('none'), { code: 'not-found' });
-  await t.rejects(devices.remove('none'), { code: 'not-found' });
-  await devices.remove('new');
-  t.throws(() => devices.get('new'), { code: 'not-found' });
-  t.match(lines.join(''), /device removed device=new/);
-});
+t.test(
+  'a device is known by a heartbeat, a document, a key or its line in the keys file, once',
+  async (t) => {
+    const status = { ...NO_STATUS, version: '1.2.3' };
+    const { devices, ids, lines } = fleet({
+      seen: [{ id: 'both', status }, { id: 'seen' }],
+      documents: ['both', 'doc', 'kept'],
+      keys: ['both', 'kept', 'new'],
+      inFile: ['*', 'both', 'doc', 'line', 'new'],
+    });
+    t.strictSame(await ids(), ['both', 'doc', 'kept', 'line', 'new', 'seen']);
+    t.strictSame(await ids({ state: 'unheard' }), ['doc', 'kept', 'line', 'new']);
+    t.match(devices.get('both'), { id: 'both', state: 'online', destinations: 2, status });
+    for (const id of ['new', 'line'])
+      t.strictSame(devices.get(id), {
+        ...{ id, state: 'unheard', heardMs: null, sinceMs: null, destinations: null },
+        ...{ name: null, status: NO_STATUS },
+      });
+    for (const id of ['none', '*']) t.throws(() => devices.get(id), { code: 'not-found' }, id);
+    for (const id of ['none', 'line']) await t.rejects(devices.remove(id), { code: 'not-found' }, id);
+    await devices.remove('kept');
+    t.throws(() => devices.get('kept'), { code: 'not-found' });
+    t.match(lines.join(''), /device removed device=kept/);
+    await devices.remove('new');
+    t.equal(devices.get('new').state, 'unheard', 'its line stays');
+  },
+);
 
 t.test('a filter goes by state, part of the id, version, and who needs a person', async (t) => {
   const failing = { ...NO_STATUS, version: '2.0', relay: 'failing' };
@@ -227,24 +236,6 @@ t.test('a list of very many devices lets other work run in between', async (t) =
     await clock.advance(0);
     t.equal((await listed).total, count);
   }
-});
-
-t.test('a device that stands only in the keys file is listed once, as unheard', async (t) => {
-  const { devices, ids } = fleet({
-    ...{ seen: [{ id: 'a' }], documents: ['b'], keys: ['c'] },
-    inFile: ['*', 'a', 'b', 'c', 'd'],
-  });
-  t.strictSame(await ids(), ['a', 'b', 'c', 'd']);
-  t.strictSame(await ids({ state: 'unheard' }), ['b', 'c', 'd']);
-  t.match(devices.get('d'), { id: 'd', state: 'unheard', heardMs: null, destinations: null });
-  t.throws(() => devices.get('*'), { code: 'not-found' }, 'the operator is no device');
-  await t.rejects(
-    devices.remove('d'),
-    { code: 'not-found' },
-    'there is nothing to forget, and its line stays',
-  );
-  await devices.remove('c');
-  t.equal(devices.get('c').state, 'unheard');
 });
 
 t.test('ten thousand devices are admitted, and not all counted for each of them', async (t) => {

@@ -21,7 +21,7 @@ const DELAY_MS = 90 * SECOND_MS;
 const TICK_MS = DELAY_MS / 10;
 const DIRECTORY = '/var/lib/fieldpost';
 
-class Region {
+class Region implements AsyncDisposable {
   readonly clock = new FakeClock();
   readonly #texts = { timeZone: 'UTC', publicUrl: null };
   disk = new FaultyDisk({ directories: ['/var/lib', DIRECTORY] });
@@ -33,8 +33,8 @@ class Region {
   maxQueue = 20_000;
   /** Devices whose document cannot be read now. */
   readonly unreadable = new Set<string>();
-  store: Store | null = null;
-  fleet: FleetStore | null = null;
+  store!: Store;
+  fleet!: FleetStore;
 
   /** The document of a device names these people: `mail NAME`, `sms +NUMBER` or `push NAME`. */
   put(device: string, names: readonly string[]): void {
@@ -87,12 +87,17 @@ class Region {
     await this.pass(0);
   }
 
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.fleet.stop();
+    await this.store.close();
+  }
+
   /** Kills the cloud, or cuts its power, and starts it again. */
   async restart(cut: boolean): Promise<void> {
     const next = cut ? this.disk.afterPowerCut('nothing') : this.disk.afterKill();
     this.disk.cutPower();
-    void this.fleet?.stop().catch(() => undefined);
-    void this.store?.close().catch(() => undefined);
+    void this.fleet.stop().catch(() => undefined);
+    void this.store.close().catch(() => undefined);
     this.disk = next;
     await this.start();
   }
@@ -105,13 +110,15 @@ class Region {
   }
 
   beat(devices: readonly string[]): void {
-    for (const id of devices) this.fleet?.watch.heard(id, { said: 'running', everyMs: 0, sent: null });
+    for (const id of devices) this.fleet.watch.heard(id, { said: 'running', everyMs: 0, sent: null });
   }
 
   /** All messages, as `NAME: subject`; an SMS has its number alone. */
   get told(): string[] {
-    const all = [...(this.store?.queued() ?? [])];
-    return all.map(({ destination, subject }) => `${destination.replace(/@.*/, '')}: ${subject}`).sort();
+    return Array.from(
+      this.store.queued(),
+      ({ destination, subject }) => `${destination.replace(/@.*/, '')}: ${subject}`,
+    ).sort();
   }
 
   toldTo(name: string): string[] {
@@ -127,8 +134,9 @@ const A = named('a', 20);
 const ALL = [...A, 'b-0000'];
 
 /** `big` has 21 devices, `small` 20 of them, and each device has an owner. */
-async function region(): Promise<Region> {
+async function region(maxQueue = 20_000): Promise<Region> {
   const bench = new Region();
+  bench.maxQueue = maxQueue;
   for (const id of ALL) bench.put(id, ['mail big', ...(A.includes(id) ? ['mail small'] : [])]);
   await bench.start();
   return bench;
@@ -138,7 +146,7 @@ const offline = (devices: readonly string[]) => devices.map((id) => `${id} is of
 const back = (devices: readonly string[]) => devices.map((id) => `${id} is back online`);
 
 t.test('of 21 devices a person gets a digest, of 20 a message each, at once', async (t) => {
-  const bench = await region();
+  await using bench = await region();
   bench.beat(ALL);
   await bench.pass(DELAY_MS + TICK_MS);
   t.same(bench.toldTo('small'), offline(A), 'nobody of twenty devices waits');
@@ -152,12 +160,10 @@ t.test('of 21 devices a person gets a digest, of 20 a message each, at once', as
   t.same(bench.toldTo('big'), ['21 devices are back online', '21 devices are offline']);
   t.equal(bench.told.length, 42);
   t.match(bench.lines.join(''), /notified devices=21 kind=silent ids=\w+\n/);
-  await bench.fleet?.stop();
-  await bench.store?.close();
 });
 
 t.test('a digest waits until the documents of all its devices can be read', async (t) => {
-  const bench = await region();
+  await using bench = await region();
   bench.beat(ALL);
   await bench.pass(DELAY_MS + TICK_MS);
   bench.unreadable.add('a-0003');
@@ -167,12 +173,10 @@ t.test('a digest waits until the documents of all its devices can be read', asyn
   await bench.pass(2 * TICK_MS);
   t.same(bench.toldTo('big'), ['21 devices are offline']);
   t.match(bench.told.join('\n'), /^small/m);
-  await bench.fleet?.stop();
-  await bench.store?.close();
 });
 
 t.test('a person of many devices gets up to twenty news each alone, after a minute', async (t) => {
-  const bench = await region();
+  await using bench = await region();
   bench.beat(ALL);
   await bench.pass(DELAY_MS / 2);
   bench.beat(ALL.slice(3));
@@ -219,24 +223,21 @@ t.test('after a kill or power cut at any write nobody is told twice, and nobody 
       const name = `${cut ? 'cut' : 'killed'} at operation ${at}`;
       t.same(bench.toldTo('big'), ['21 devices are offline'], name);
       t.same(bench.toldTo('small'), offline(A), name);
-      await bench.fleet?.stop();
+      await bench.fleet.stop();
       if (!isDead) break;
     }
   }
 });
 
 t.test('through an outbox that is full in between each message comes once', async (t) => {
-  const bench = new Region();
-  bench.maxQueue = 12;
-  for (const id of ALL) bench.put(id, ['mail big', ...(A.includes(id) ? ['mail small'] : [])]);
-  await bench.start();
+  await using bench = await region(12);
   bench.beat(ALL);
   const taken: string[] = [];
   for (let round = 0; round < 60; round++) {
     await bench.pass(10 * SECOND_MS);
-    for (const message of [...(bench.store?.queued() ?? [])].slice(0, 7)) {
+    for (const message of [...bench.store.queued()].slice(0, 7)) {
       taken.push(`${message.destination} ${message.subject}`);
-      await bench.store?.cancel(message.id);
+      await bench.store.cancel(message.id);
     }
   }
   t.same(taken.sort(), [
@@ -249,7 +250,7 @@ t.test('through an outbox that is full in between each message comes once', asyn
 t.test(
   '5,000 devices of one person make one mail, one SMS and one push; each owner hears of one',
   async (t) => {
-    const bench = new Region();
+    await using bench = new Region();
     const devices = named('d', 5000);
     for (const id of devices)
       bench.put(id, ['mail boss', 'sms +31612345678', 'push boss@example.com', 'push OWNER']);
@@ -268,7 +269,7 @@ t.test(
 );
 
 t.test('within a minute people of few devices are told of a late news, too', async (t) => {
-  const bench = await region();
+  await using bench = await region();
   bench.put('late', ['mail big', 'mail single']);
   bench.beat(ALL);
   await bench.pass(20 * SECOND_MS);
@@ -281,7 +282,7 @@ t.test('within a minute people of few devices are told of a late news, too', asy
 });
 
 t.test('who was told at once gets no digest of the same news, even with one device more', async (t) => {
-  const bench = await region();
+  await using bench = await region();
   bench.beat(ALL);
   await bench.pass(DELAY_MS + TICK_MS);
   t.same(bench.toldTo('small'), offline(A));
