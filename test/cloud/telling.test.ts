@@ -1,5 +1,6 @@
-/** Each person is told once, also after a power cut; relays that want a token, or are not there. */
+/** Each person is told once, even if the outbox is full or the power fails. */
 import t from 'tap';
+import { MINUTE_MS } from '../../src/base/limits.js';
 import { until } from '../support/delivery.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { JAN, startCloud, type TestCloud, through } from '../support/reference-cloud.js';
@@ -19,6 +20,17 @@ async function watched(cloud: TestCloud, people: number): Promise<void> {
 }
 
 const isNotified = ({ lines }: TestCloud) => lines.some((line) => line.includes('notified'));
+
+t.test('thirty people are told through an outbox of twenty, each once', async (t) => {
+  await using relay = await fakeRelay();
+  await using cloud = await startCloud({ env: { ...through(relay), FIELDPOST_MAX_QUEUE: '20' } });
+  await watched(cloud, 30);
+  t.ok(await cloud.passUntil(() => relay.mails.length >= 30), `${relay.mails.length} were told`);
+  await cloud.clock.advance(5 * MINUTE_MS);
+  const told = relay.mails.map(({ to }) => to[0]).sort();
+  t.equal(told.length, 30);
+  t.equal(new Set(told).size, 30);
+});
 
 t.test('a power cut after the relay took the mails sends none of them again', async (t) => {
   await using relay = await fakeRelay();
