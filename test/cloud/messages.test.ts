@@ -7,7 +7,7 @@ import { openHttps } from '../../src/base/system/https.js';
 import { createWebhook } from '../../src/cloud/webhook.js';
 import { FakeClock } from '../support/clock.js';
 import { until } from '../support/delivery.js';
-import { DEVICE, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
+import { DEVICE, entry, startCloud, type TestCloud } from '../support/reference-cloud.js';
 import { serve } from '../support/serve.js';
 import { systemError } from '../support/system-error.js';
 
@@ -134,12 +134,11 @@ t.test('a body that is not a message is refused with all its faults', async (t) 
 t.test('people are told by SMS, phone and push as soon as the webhook works', async (t) => {
   await using hook = await webhook();
   await using cloud = await startCloud({ env: hook.env });
-  const uid = (n: number) => `${JAN.uid.slice(0, -1)}${n}`;
   const destinations = [
-    { ...JAN, uid: uid(1), type: 2, destination: '+31612345678' },
-    { ...JAN, uid: uid(2), type: 3, destination: '+48221234567', lang: 'pl' },
-    { ...JAN, uid: uid(3), type: 4, destination: 'OWNER', lang: 'de' },
-    { ...JAN, uid: uid(4), type: 2, destination: '+31612345678', lang: 'en' },
+    entry(1, { type: 2, destination: '+31612345678' }),
+    entry(2, { type: 3, destination: '+48221234567', lang: 'pl' }),
+    entry(3, { type: 4, destination: 'OWNER', lang: 'de' }),
+    entry(4, { type: 2, destination: '+31612345678', lang: 'en' }),
   ];
   t.equal((await cloud.putFirst({ destinations })).status, 204);
   await cloud.beat();

@@ -13,7 +13,7 @@ import { Teller } from '../../src/cloud/telling.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
-import { JAN } from '../support/reference-cloud.js';
+import { entry } from '../support/reference-cloud.js';
 import { openQuietly } from '../support/store.js';
 import { drawn, keptLog } from '../support/system.js';
 
@@ -42,8 +42,7 @@ class Region implements AsyncDisposable {
     const destinations = names.map((name, n) => {
       const [kind = '', to = ''] = name.split(' ');
       const destination = kind === 'mail' ? `${to}@example.com` : to;
-      const uid = `${JAN.uid.slice(0, -3)}${String(n).padStart(3, '0')}`;
-      return { ...JAN, lang: 'en', uid, type: types[kind], destination };
+      return entry(n, { lang: 'en', type: types[kind], destination });
     });
     this.#documents.set(device, { destinations });
     this.people.set(device, peopleOf({ destinations }));

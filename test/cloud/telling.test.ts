@@ -3,17 +3,15 @@ import t from 'tap';
 import { MINUTE_MS } from '../../src/base/limits.js';
 import { until } from '../support/delivery.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
-import { JAN, startCloud, type TestCloud, through } from '../support/reference-cloud.js';
+import { entry, startCloud, type TestCloud, through } from '../support/reference-cloud.js';
 import { fakeRelay } from '../support/relay.js';
 import { CLIENT_ID, CLIENT_SECRET, tokenEndpoint } from '../support/token-endpoint.js';
 
 /** Stores a document with this many people, and sends a heartbeat of the device. */
 async function watched(cloud: TestCloud, people: number): Promise<void> {
-  const destinations = Array.from({ length: people }, (_, n) => ({
-    ...JAN,
-    uid: `${JAN.uid.slice(0, -3)}${String(n).padStart(3, '0')}`,
-    destination: `person-${n}@example.com`,
-  }));
+  const destinations = Array.from({ length: people }, (_, n) =>
+    entry(n, { destination: `person-${n}@example.com` }),
+  );
   const { status } = await cloud.putFirst({ destinations });
   if (status !== 204) throw new Error(`the document was answered ${status}`);
   await cloud.beat();

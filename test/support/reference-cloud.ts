@@ -28,6 +28,11 @@ export const JAN = {
   lang: 'nl',
   name: 'Jan',
 };
+/** Another entry for each number. */
+export const entry = (n: number, more: object = {}) => ({
+  ...{ ...JAN, uid: `${JAN.uid.slice(0, -3)}${String(n).padStart(3, '0')}` },
+  ...more,
+});
 export const EWA = {
   ...JAN,
   uid: 'a3bb189e-8bf9-4888-9912-ace4e6543002',
