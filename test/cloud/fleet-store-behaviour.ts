@@ -64,6 +64,12 @@ class Bench implements AsyncDisposable {
     this.fleet.watch.heard(id, { said: 'running', everyMs: EVERY_MS, sent: null, ...report });
   }
 
+  /** A heartbeat that has reached the store. */
+  async beat(id: string = ID, report: Partial<Report> = {}): Promise<void> {
+    this.hear(id, report);
+    await this.advance(2 * SECOND_MS);
+  }
+
   /** Heartbeats of these devices for so long. */
   async steady(ms: number, ...ids: string[]): Promise<void> {
     for (let passedMs = 0; passedMs < ms; passedMs += EVERY_MS) {
@@ -182,8 +188,7 @@ export function testStore(t: Test, open: () => Place): void {
 
   t.test('presence: a planned stop has a longer delay', async (t) => {
     await using bench = await Bench.start(open);
-    bench.hear();
-    await bench.advance(2 * SECOND_MS);
+    await bench.beat();
     bench.hear(ID, { said: 'stopping' });
     await bench.advance(DELAYS.stopDelayMs - SECOND_MS);
     t.strictSame(bench.told, []);
@@ -192,16 +197,14 @@ export function testStore(t: Test, open: () => Place): void {
     t.strictSame(bench.told, [], 'a restart remembers that it was stopping');
     await bench.advance(SECOND_MS + SLACK_MS);
     t.strictSame(bench.told, [`stopped ${ID}`]);
-    bench.hear();
-    await bench.advance(2 * SECOND_MS);
+    await bench.beat();
     t.strictSame(bench.told, [`stopped ${ID}`, `back ${ID}`]);
   });
 
   t.test('presence: a heartbeat that was overtaken changes nothing', async (t) => {
     await using bench = await Bench.start(open);
     const sent = (uptimeMs: number) => ({ sent: { bootId: 'b', uptimeMs } });
-    bench.hear(ID, sent(1000));
-    await bench.advance(2 * SECOND_MS);
+    await bench.beat(ID, sent(1000));
     bench.hear(ID, { said: 'stopping', ...sent(3000) });
     // Late, but within the time in which heartbeats may still be on their way to the store.
     bench.hear(ID, sent(2000));
@@ -215,11 +218,9 @@ export function testStore(t: Test, open: () => Place): void {
     for (const sent of [10, 10, 20_000]
       .map((uptimeMs) => ({ bootId: 'b', uptimeMs }))
       .concat({ bootId: 'c', uptimeMs: 5 }, null as never)) {
-      bench.hear(ID, { said: 'moved', sent });
-      await bench.advance(2 * SECOND_MS);
+      await bench.beat(ID, { said: 'moved', sent });
       t.equal(bench.sighting()?.state, 'moved', `${sent?.bootId} ${sent?.uptimeMs}`);
-      bench.hear(ID, { sent });
-      await bench.advance(2 * SECOND_MS);
+      await bench.beat(ID, { sent });
       t.equal(bench.sighting()?.state, 'online', `${sent?.bootId} ${sent?.uptimeMs}`);
     }
   });
@@ -263,8 +264,7 @@ export function testStore(t: Test, open: () => Place): void {
       const ms = delays[index] as number;
       t.ok(ms >= times * DELAYS.delayMs && ms <= times * DELAYS.delayMs + SLACK_MS, `${index}: ${ms} ms`);
     }
-    bench.hear();
-    await bench.advance(2 * SECOND_MS);
+    await bench.beat();
     await bench.restart();
     await bench.steady(CLOUD_GRACE_MS + MINUTE_MS, ID);
     const damped = await silence();
@@ -286,8 +286,7 @@ export function testStore(t: Test, open: () => Place): void {
     t.notOk(bench.fleet.watch.has(ID));
     t.strictSame([...bench.fleet.watch.ids], []);
     t.equal(bench.fleet.watch.untold, 0);
-    bench.hear();
-    await bench.advance(2 * SECOND_MS);
+    await bench.beat();
     t.ok(bench.fleet.watch.has(ID));
     t.strictSame(bench.told, [], 'nobody was told, so it is not back');
     await bench.fleet.watch.forget('pump-9');
@@ -299,8 +298,7 @@ export function testStore(t: Test, open: () => Place): void {
     await bench.restart(HOUR_MS);
     await bench.advance(CLOUD_GRACE_MS + DELAYS.delayMs - SECOND_MS);
     t.strictSame(bench.told, []);
-    bench.hear();
-    await bench.advance(2 * SECOND_MS);
+    await bench.beat();
     // The machine sleeps, or the process is stopped.
     bench.outside.clock.suspend(HOUR_MS);
     await bench.advance(CLOUD_GRACE_MS + DELAYS.delayMs - SECOND_MS);
@@ -310,8 +308,7 @@ export function testStore(t: Test, open: () => Place): void {
     await bench.restart();
     await bench.advance(HOUR_MS);
     t.strictSame(bench.told, [`silent ${ID}`], 'once, also after a restart');
-    bench.hear();
-    await bench.advance(2 * SECOND_MS);
+    await bench.beat();
     t.strictSame(bench.told, [`silent ${ID}`, `back ${ID}`]);
   });
 
@@ -325,27 +322,22 @@ export function testStore(t: Test, open: () => Place): void {
     await bench.advance(EVERY_MS);
     t.match(bench.sighting(), { id: ID, state: 'online', heardMs: firstMs, sinceMs: firstMs, status });
     const lastMs = clock.wallMs();
-    bench.hear();
-    await bench.advance(2 * SECOND_MS);
+    await bench.beat();
     t.match(bench.sighting(), { heardMs: lastMs, sinceMs: firstMs, status: NO_STATUS }, 'online since then');
     await bench.advance(DELAYS.delayMs + SLACK_MS);
     t.match(bench.sighting(), { state: 'offline', heardMs: lastMs, sinceMs: lastMs });
     const backMs = clock.wallMs();
-    bench.hear();
-    await bench.advance(2 * SECOND_MS);
+    await bench.beat();
     t.match(bench.sighting(), { state: 'online', sinceMs: backMs });
     const movedMs = clock.wallMs();
-    bench.hear(ID, { said: 'moved' });
-    await bench.advance(2 * SECOND_MS);
+    await bench.beat(ID, { said: 'moved' });
     t.match([...bench.fleet.watch.sightings()], [{ id: ID, state: 'moved', sinceMs: movedMs }]);
     await bench.restart();
     t.match(bench.sighting(), { state: 'moved', sinceMs: movedMs, heardMs: movedMs });
-    bench.hear(ID, { said: 'moved' });
-    await bench.advance(2 * SECOND_MS);
+    await bench.beat(ID, { said: 'moved' });
     t.match(bench.sighting(), { state: 'moved', sinceMs: movedMs }, 'said again');
     const againMs = clock.wallMs();
-    bench.hear(ID, { said: 'stopping' });
-    await bench.advance(2 * SECOND_MS);
+    await bench.beat(ID, { said: 'stopping' });
     t.match(bench.sighting(), { state: 'online', sinceMs: againMs });
   });
 
