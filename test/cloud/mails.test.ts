@@ -5,9 +5,8 @@ import t from 'tap';
 import { DAY_MS, HOUR_MS } from '../../src/base/limits.js';
 import { CLOUD_MAIL_BYTES_MAX } from '../../src/cloud/mails.js';
 import { until } from '../support/delivery.js';
-import { FaultyDisk } from '../support/faulty-disk.js';
 import { startCloud, type TestCloud, through } from '../support/reference-cloud.js';
-import { type FakeRelay, fakeRelay, type Script } from '../support/relay.js';
+import { type FakeRelay, fakeRelay } from '../support/relay.js';
 
 const MAIL = 'From: Pump 3 <pump-3@customer.example>\r\nSubject: Water\r\n\r\nIt is high.\r\n';
 const RFC822 = { 'Content-Type': 'message/rfc822' };
@@ -33,29 +32,12 @@ const settings = (relay: FakeRelay, mails = '100') => ({
   FIELDPOST_CLOUD_SERVER_MAILS: mails,
 });
 
-async function bench(
-  script: Script = {},
-  mails?: string,
-  disk = new FaultyDisk({ directories: ['/var/lib'] }),
-) {
-  const relay = await fakeRelay(script);
-  const cloud = await startCloud({ env: settings(relay, mails), disk });
-  return {
-    relay,
-    cloud,
-    async [Symbol.asyncDispose]() {
-      await cloud.stop();
-      await relay[Symbol.asyncDispose]();
-    },
-  };
-}
-
 const taken = (id: string) => ({ status: 202, id });
 const head = (mail: Buffer | undefined) => mail?.toString().split('\r\n\r\n', 1)[0] ?? '';
 
 t.test('a mail is sent to each recipient, with the sender of the operator', async (t) => {
-  await using made = await bench();
-  const { cloud, relay } = made;
+  await using relay = await fakeRelay();
+  await using cloud = await startCloud({ env: settings(relay) });
   t.match(
     await post(cloud, 'a', { to: 'to=ann%2Bx%40example.com&to=bob@example.com&to=bob@EXAMPLE.COM' }),
     taken('a'),
@@ -72,8 +54,8 @@ t.test('a mail is sent to each recipient, with the sender of the operator', asyn
 });
 
 t.test('the name in From is the mail’s, else that of the device in its document, else its id', async (t) => {
-  await using made = await bench();
-  const { cloud, relay } = made;
+  await using relay = await fakeRelay();
+  await using cloud = await startCloud({ env: settings(relay) });
   const own = 'From: "A, B" <CLOUD@operator.example>\r\nReply-To: x@y.example\r\n\r\nx\r\n';
   const bare = 'From: pump-3@customer.example\r\nReply-To: x@y.example\r\n\r\nx\r\n';
   const from = async (id: string, mail: string) => {
@@ -111,8 +93,8 @@ t.test('a mail is sent once for its key, also after a restart, for seven days', 
 });
 
 t.test('of the same mail thrice at once one is taken, and counts', async (t) => {
-  await using made = await bench({}, '3');
-  const { cloud, relay } = made;
+  await using relay = await fakeRelay();
+  await using cloud = await startCloud({ env: settings(relay, '3') });
   const answers = await Promise.all([post(cloud, 'a'), post(cloud, 'a'), post(cloud, 'a')]);
   t.ok(answers.some(({ status }) => status === 202));
   t.ok(
@@ -125,8 +107,8 @@ t.test('of the same mail thrice at once one is taken, and counts', async (t) => 
 });
 
 t.test('a mail whose copy was taken while it came is answered as that, and counts once', async (t) => {
-  await using made = await bench({}, '2');
-  const { cloud, relay } = made;
+  await using relay = await fakeRelay();
+  await using cloud = await startCloud({ env: settings(relay, '2') });
   const headers = {
     ...RFC822,
     'Idempotency-Key': 'a',
@@ -161,8 +143,8 @@ t.test('a mail that was taken is sent after a kill', async (t) => {
 t.test(
   'recipients of a device and day are limited; what is refused or repeated does not count',
   async (t) => {
-    await using made = await bench({}, '3');
-    const { cloud } = made;
+    await using relay = await fakeRelay();
+    await using cloud = await startCloud({ env: settings(relay, '3') });
     t.match(await post(cloud, 'a', { to: 'to=a@example.com&to=b@example.com' }), taken('a'));
     t.match(await post(cloud, 'a', { to: 'to=a@example.com&to=b@example.com' }), taken('a'));
     t.match(await post(cloud, 'bad', { mail: '' }), { status: 422 });
@@ -189,8 +171,9 @@ t.test('a cloud without the setting takes none, and says so with 501', async (t)
 });
 
 t.test('what can never be sent is refused for good, and leaves nothing behind', async (t) => {
-  await using made = await bench();
-  const { cloud, disk } = { ...made, disk: made.cloud.disk };
+  await using relay = await fakeRelay();
+  await using cloud = await startCloud({ env: settings(relay) });
+  const { disk } = cloud;
   const spool = () => disk.list('/var/lib/fieldpost/cloud/outbox/spool');
   const many = Array.from({ length: 101 }, (_, n) => `to=p${n}@example.com`).join('&');
   const signed = `Content-Type: multipart/signed; boundary=b\r\n${MAIL}`;
@@ -234,8 +217,8 @@ t.test('what waits for one device is bounded, and counts after a restart', async
 });
 
 t.test('a full disk is no fault of the mail', async (t) => {
-  await using made = await bench();
-  const { cloud } = made;
+  await using relay = await fakeRelay();
+  await using cloud = await startCloud({ env: settings(relay) });
   cloud.disk.capacityBytes = 0;
   const { status } = await post(cloud, 'a', { mail: `${MAIL}${'x\r\n'.repeat(100_000)}` });
   t.ok([503, 507].includes(status), String(status));
