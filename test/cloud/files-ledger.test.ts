@@ -7,8 +7,8 @@ import { PRESENCE_WRITE_MS } from '../../src/cloud/watch.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { durable } from '../support/durable.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
-import { DIRECTORY, filesOf, Outside } from '../support/fleet-stores.js';
 import { DELAYS } from '../support/fleet-world.js';
+import { DIRECTORY, filesOf, Outside } from './fleet-stores.js';
 
 const { delayMs: DELAY_MS } = DELAYS;
 const TICK_MS = DELAY_MS / 10;

@@ -6,8 +6,8 @@ import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { type DeviceNews, DIGEST_WINDOW_MS, type FleetStore } from '../../src/cloud/fleet-store.js';
 import { CLOUD_GRACE_MS, NO_STATUS, type Report, type Sighting } from '../../src/cloud/presence.js';
 import { settled } from '../support/clock.js';
-import type { Outside, Place } from '../support/fleet-stores.js';
 import { DELAYS } from '../support/fleet-world.js';
+import type { Outside, Place } from './fleet-stores.js';
 
 const EVERY_MS = 30 * SECOND_MS;
 /** A check for silence, a flush, and a way through the store. */

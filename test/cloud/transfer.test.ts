@@ -13,9 +13,9 @@ import type { StateRecord, StateStore } from '../../src/cloud/state-record.js';
 import { exportState, importState } from '../../src/cloud/transfer.js';
 import { settled } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
-import { DIRECTORY, etcdOf, filesOf, type Outside, PLACES, type Place } from '../support/fleet-stores.js';
 import { seededRandom } from '../support/random.js';
 import { freeLock } from '../support/system.js';
+import { DIRECTORY, etcdOf, filesOf, type Outside, PLACES, type Place } from './fleet-stores.js';
 
 const STATUS = {
   version: '2.1',

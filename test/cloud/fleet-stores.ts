@@ -15,12 +15,12 @@ import { FileState } from '../../src/cloud/files/state.js';
 import type { DeviceNews, FleetStore, NewsBatch, Telling } from '../../src/cloud/fleet-store.js';
 import type { StateStore } from '../../src/cloud/state-record.js';
 import type { KeyedContent } from '../../src/mail/store/store.js';
-import { FakeClock } from './clock.js';
-import { FakeEtcd } from './fake-etcd.js';
-import { FaultyDisk, PowerCutError } from './faulty-disk.js';
-import { DELAYS } from './fleet-world.js';
-import { seededRandom } from './random.js';
-import { drawn, freeLock, keptLog } from './system.js';
+import { FakeClock } from '../support/clock.js';
+import { FakeEtcd } from '../support/fake-etcd.js';
+import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';
+import { DELAYS } from '../support/fleet-world.js';
+import { seededRandom } from '../support/random.js';
+import { drawn, freeLock, keptLog } from '../support/system.js';
 
 /** Where the files are. */
 export const DIRECTORY = '/var/lib/cloud';
