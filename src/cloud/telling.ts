@@ -52,7 +52,7 @@ interface Addressed {
 
 /** How far the telling of a batch is. */
 interface Progress {
-  /** The news of which everybody was told who does not wait for the end of the batch. */
+  /** The news that need no look any more while the batch is open. */
   readonly early: Set<string>;
   readonly told: Set<string>;
   /** By device: why its news are not told. */
@@ -87,7 +87,7 @@ const BATCHES_MAX = 16;
 /** Tells people the news of batches. */
 export class Teller {
   readonly #options: TellerOptions;
-  /** By batch. See Progress. */
+  /** By batch: see Progress. */
   readonly #early = new Recent<string, Set<string>>(BATCHES_MAX);
 
   constructor(options: TellerOptions) {
@@ -159,7 +159,7 @@ export class Teller {
       if (isRefused && closedBatch === null) continue;
       const ofNews = accepted.get(one.id) ?? [];
       const isEverybody = !isRefused && (closedBatch !== null || ofNews.length === audience.entries.length);
-      // They are logged once.
+      // Whoever cannot be reached is logged once.
       const unreachable = early.has(one.id) ? 0 : audience.unreachable;
       early.add(one.id);
       if (isEverybody) told.add(one.id);

@@ -80,6 +80,7 @@ t.test('letters outside of the alphabet get the spelling that people use', async
     'À l’arrêt : «\u00a0œuvre\u202f»': 'A l\'arret : " oeuvre "',
     'Größe Ä Ö Ü ß é è à ù ì ò': 'Größe Ä Ö Ü ß é è à ù ì ò',
     '“a” „b” ‘c’ – — …': '"a" "b" \'c\' - - ...',
+    '‹a› ‚b′ `c´ · ‐‑− • × đĐ ı Œ ẞ': "'a' 'b' 'c' - --- - x dD i OE SS",
     'Çelik façade': 'Çelik facade',
     'n\u0301 x\u0304': 'n x',
     'Nº 1ª ﬁn': 'No 1a fin',
