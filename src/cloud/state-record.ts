@@ -38,7 +38,7 @@ export interface PresenceRecord extends Omit<At, 'home' | 'sent'> {
 /** One record of the state. */
 export type StateRecord = DocumentRecord | KeysRecord | PresenceRecord;
 
-/** The state of a cloud that does not run, or that is read beside a running one. Rejects with FieldpostError or the disk's error. */
+/** The state of a cloud that does not run, or is read beside a running one. Rejects with FieldpostError or the store's error. */
 export interface StateStore {
   readonly devicesMax: number;
   /** Gives all records in the order of an export. */
