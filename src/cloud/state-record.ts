@@ -24,7 +24,7 @@ export interface DocumentRecord {
 }
 
 /** The digests of a device's keys. */
-export interface KeysRecord extends WrittenKeys {
+interface KeysRecord extends WrittenKeys {
   readonly kind: 'keys';
   readonly id: string;
 }

@@ -8,13 +8,7 @@ import { CLOUD_DOCUMENT_BYTES_MAX, KIB } from '../../base/limits.js';
 import { FLEET_DEVICES_MAX } from '../devices.js';
 import { isDocument } from '../document.js';
 import { readKeys } from '../keys.js';
-import {
-  asTold,
-  type KeysRecord,
-  type PresenceRecord,
-  type StateRecord,
-  type StateStore,
-} from '../state-record.js';
+import { asTold, type PresenceRecord, type StateRecord, type StateStore } from '../state-record.js';
 import type { Happening } from '../texts/texts.js';
 import { type Etcd, type KeyValue, type Op, TXN_OPS_MAX } from './etcd.js';
 import { assertLayout, atText, IMPORTING, LAYOUT, parseAt } from './layout.js';
@@ -137,7 +131,7 @@ const EMPTY_IT = {
 function recordIn(kind: 'doc' | 'keys', id: string, value: string, revision: number): StateRecord {
   const read = objectIn(value);
   if (kind === 'doc' && isDocument(read)) return { kind: 'document', id, revision, document: read };
-  if (kind === 'keys' && readKeys(read) !== null) return { kind, id, ...read } as KeysRecord;
+  if (kind === 'keys' && readKeys(read) !== null) return { kind, id, ...read } as StateRecord;
   throw new SyntaxError(`no ${kind}`);
 }
 
