@@ -16,7 +16,7 @@ export type DeviceState = (typeof DEVICE_STATES)[number];
 /** How many devices are in each state, and how many need a person. */
 export type FleetCounts = Readonly<Record<DeviceState | typeof ATTENTION, number>>;
 
-/** A device, as `GET /devices` tells it. */
+/** A device, as `GET /devices` tells it. Times are ISO 8601. */
 export interface FleetDevice {
   readonly id: string;
   readonly name: string | null;

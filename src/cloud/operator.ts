@@ -2,7 +2,7 @@
  * The calls of the operator, `GET /metrics` among them, and the page that uses them.
  */
 import { type Fault, FieldpostError, wordsOf } from '../base/errors.js';
-import { DEVICE_STATES } from '../base/fleet-lines.js';
+import { DEVICE_STATES, type FleetDevice } from '../base/fleet-lines.js';
 import type { Exchange } from '../base/http/exchange.js';
 import { sendPage } from '../base/http/html-page.js';
 import { by, METRICS_TYPE, metricsText } from '../base/http/metrics-text.js';
@@ -14,7 +14,6 @@ import type { CloudParts } from './calls.js';
 import { CLOUD_DEVICES_MAX, type Device, type DeviceQuery, ORDERS } from './devices.js';
 import { assertServing, type Office } from './fleet-store.js';
 import { isDeviceId } from './keys.js';
-import type { DeviceStatus } from './presence.js';
 
 const FORMATS = ['json', 'csv'] as const;
 const ORDER_NAMES = Object.keys(ORDERS) as readonly (keyof typeof ORDERS)[];
@@ -217,7 +216,7 @@ function timeOf(ms: number | null): string | null {
   return ms === null ? null : isoOf(ms);
 }
 
-function viewOf({ id, name, state, sinceMs, heardMs, destinations, status }: Device): DeviceView {
+function viewOf({ id, name, state, sinceMs, heardMs, destinations, status }: Device): FleetDevice {
   return { id, name, state, since: timeOf(sinceMs), lastHeartbeat: timeOf(heardMs), destinations, ...status };
 }
 
@@ -263,39 +262,16 @@ function nextLink(query: string, next: string | null): Readonly<Record<string, s
   return { Link: `<?${all}>; rel="next"` };
 }
 
-/** A device as the answers of the cloud show it. Times are ISO 8601. */
-interface DeviceView extends Pick<Device, 'id' | 'name' | 'state' | 'destinations'>, DeviceStatus {
-  readonly since: string | null;
-  readonly lastHeartbeat: string | null;
-}
-
-type Value = string | number | null;
-
-const COLUMNS: readonly (readonly [name: string, of: (device: DeviceView) => Value | undefined])[] = [
-  ['id', ({ id }) => id],
-  ['state', ({ state }) => state],
-  ['since', ({ since }) => since],
-  ['lastHeartbeat', ({ lastHeartbeat }) => lastHeartbeat],
-  ['version', ({ version }) => version],
-  ['queued', ({ queue }) => queue?.queued],
-  ['deferred', ({ queue }) => queue?.deferred],
-  ['failed', ({ queue }) => queue?.failed],
-  ['relay', ({ relay }) => relay],
-  ['link', ({ link }) => link],
-  ['destinations', ({ destinations }) => destinations],
-  ['name', ({ name }) => name],
-];
+const COLUMNS =
+  'id state since lastHeartbeat version queued deferred failed relay link destinations name'.split(' ');
 
 /** A list as CSV (RFC 4180), for a spreadsheet: the names of the columns, then a line for each device, each with its end. */
-function csvOf(devices: readonly DeviceView[]): string[] {
-  return [
-    lineOf(COLUMNS.map(([name]) => name)),
-    ...devices.map((device) => lineOf(COLUMNS.map(([, of]) => of(device)))),
-  ];
-}
-
-function lineOf(values: readonly (Value | undefined)[]): string {
-  return `${values.map((value) => cellOf(value ?? '')).join(',')}\r\n`;
+function csvOf(devices: readonly FleetDevice[]): string[] {
+  const rows = devices.map(({ queue, ...others }) => {
+    const values: Readonly<Record<string, string | number | null>> = { ...others, ...queue };
+    return COLUMNS.map((name) => cellOf(values[name] ?? ''));
+  });
+  return [COLUMNS, ...rows].map((cells) => `${cells.join(',')}\r\n`);
 }
 
 function cellOf(value: string | number): string {

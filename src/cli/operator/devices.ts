@@ -72,10 +72,11 @@ Exit status: 0 listed, 69 no cloud answers, 77 it refuses the operator's key.`,
   },
 };
 
-function queryOf({ options, words, ...input }: CommandInput): URLSearchParams {
-  const [text = '', ...more] = words;
+function queryOf(input: CommandInput): URLSearchParams {
+  const { options } = input;
+  const [text = '', ...more] = input.words;
   noMore(more);
-  const state = textOption({ options, words, ...input }, 'state');
+  const state = textOption(input, 'state');
   if (state !== null && options.offline === true)
     throw new CommandError(EXIT.usage, '--offline is --state offline: give one of them');
   if (state !== null && !(DEVICE_STATES as readonly string[]).includes(state))
