@@ -75,6 +75,7 @@ t.test("an answer that is not etcd's is unavailable, and a write may have happen
     [200, '{}'],
     [502, '<html>bad gateway\n</html>'],
     [503, range(1, [])],
+    [502, '{"code":502,"message":"bad gateway"}'],
     [200, '{"header":{"revision":"x"}}'],
     [200, '{"header":{"revision":null}}'],
     [200, '{"header":[]}'],
@@ -209,6 +210,18 @@ t.test('a refusal is not tried elsewhere', async (t) => {
   using made = open([one, one]);
   t.match(await failureOf(put(made.etcd)), { kind: 'refused', mayHaveHappened: false });
   t.equal(one.calls.length, 1);
+});
+
+t.test('a refusal of etcd 3.6 has no member "error"', async (t) => {
+  const of36 = (status: number, code: number, message: string) =>
+    says(status, JSON.stringify({ code, message }));
+  await using one = await member(of36(403, 7, 'etcdserver: permission denied'));
+  using made = open([one, one]);
+  t.match(await failureOf(put(made.etcd)), { kind: 'refused', message: /permission denied/ });
+  await using two = await member(of36(503, 14, 'etcdserver: no leader'));
+  await using three = await member(says(200, DONE));
+  using other = open([two, three]);
+  t.match(await put(other.etcd), { succeeded: true });
 });
 
 t.test('a token that is refused is renewed once', async (t) => {

@@ -87,6 +87,8 @@ t.test('a fragment is not handed over before the rest of its revision', async (t
 t.test('until it has begun, a watch goes on to the next member', async (t) => {
   for (const first of [
     line({ error: NO_LEADER }),
+    // etcd 3.6.
+    line({ error: { code: 14, message: 'etcdserver: no leader' } }),
     JSON.stringify({ error: NO_LEADER }),
     'hello\n',
     '',

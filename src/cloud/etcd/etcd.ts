@@ -202,12 +202,12 @@ const UNAUTHENTICATED = 16;
 /** Canceled, Unknown, DeadlineExceeded, Aborted, Internal, Unavailable. */
 const UNAVAILABLE: readonly number[] = [1, 2, 4, 10, 13, 14];
 
-/** The error in an answer; null without one. A stream gives it as an object. */
+/** The error in an answer; null without one. A stream gives it as an object, in which etcd before 3.6 calls the code otherwise. */
 export function refusalOf(answer: JsonObject): EtcdRefusal | null {
-  const { error } = answer;
-  if (error === undefined) return null;
-  if (isJsonObject(error)) return new EtcdRefusal(Number(error.grpc_code), String(error.message));
-  return new EtcdRefusal(Number(answer.code), String(error));
+  const { message, code, grpc_code = code } = isJsonObject(answer.error) ? answer.error : answer;
+  // Others write a status of HTTP there.
+  const isCode = typeof grpc_code === 'number' && grpc_code <= UNAUTHENTICATED;
+  return isCode && typeof message === 'string' ? new EtcdRefusal(grpc_code, message) : null;
 }
 
 /** The error of a watch that etcd has cancelled; the reason contains the name of the code. */
@@ -228,7 +228,7 @@ export function isUntouched({ code, message }: EtcdRefusal): boolean {
 
 /** True if it is about the member or the moment, not about the request. */
 export function isTemporary(refusal: EtcdRefusal): boolean {
-  return UNAVAILABLE.includes(refusal.code) || Number.isNaN(refusal.code) || isUntouched(refusal);
+  return UNAVAILABLE.includes(refusal.code) || isUntouched(refusal);
 }
 
 /** The error for the caller. `compacted` is the revision to name if the one that was asked for is forgotten. */
