@@ -28,7 +28,7 @@ import type { CloudParts } from './calls.js';
 import { CLOUD_DEVICES_MAX, Devices, FLEET_DEVICES_MAX } from './devices.js';
 import { People } from './document.js';
 import { createEtcd } from './etcd/client.js';
-import { type Etcd, prefixed } from './etcd/etcd.js';
+import type { Etcd } from './etcd/etcd.js';
 import { openEtcdFleet } from './etcd/fleet.js';
 import { type FileFleetOptions, openFileFleet } from './files/fleet.js';
 import type { FleetStore } from './fleet-store.js';
@@ -207,13 +207,13 @@ export async function connectEtcd(
   const { clock, connect } = system;
   const openHttps = system.openHttps ?? (await import('../base/system/https.js')).openHttps;
   const clientCertificate = cert !== null && key !== null ? { cert, key } : null;
-  const etcd = createEtcd({
+  return createEtcd({
     endpoints: cloudServerStore ?? [],
     https: openHttps({ ca: config.cloudServerStoreCa, clientCertificate, clock, connect }),
     user: name !== null && password !== null ? { name, password } : null,
+    prefix: config.cloudServerStorePrefix,
     clock,
   });
-  return prefixed(etcd, config.cloudServerStorePrefix);
 }
 
 async function start(parts: Parts): Promise<Cloud> {

@@ -23,7 +23,13 @@ async function open(...streams: readonly ((res: ServerResponse) => unknown)[]) {
   );
   const clock = new FakeClock();
   const https = openHttps({ ca: null, clientCertificate: null, clock, connect: createConnect({ clock }) });
-  const etcd = createEtcd({ endpoints: servers.map(({ url }) => url), https, user: null, clock });
+  const etcd = createEtcd({
+    endpoints: servers.map(({ url }) => url),
+    https,
+    user: null,
+    prefix: 'part/',
+    clock,
+  });
   return {
     etcd,
     calls: () => calls,
@@ -38,10 +44,15 @@ const line = (value: object) => `${JSON.stringify(value)}\n`;
 const result = (more: object) => line({ result: { header: { revision: '9' }, ...more } });
 const CREATED = result({ created: true });
 const event = (key: string, revision: number) => ({
-  kv: { key: Buffer.from(key).toString('base64'), mod_revision: String(revision) },
+  kv: { key: Buffer.from(`part/${key}`).toString('base64'), mod_revision: String(revision) },
 });
 const LAST = result({ events: [event('p/z', 99)] });
 const NO_LEADER = { grpc_code: 14, http_code: 503, message: 'etcdserver: no leader' };
+
+const CANCELED = result({
+  canceled: true,
+  cancel_reason: 'rpc error: code = Unavailable desc = etcdserver: no leader',
+});
 
 /** The keys of each revision that is heard until the key p/z or the end. */
 async function heardOf(world: Awaited<ReturnType<typeof open>>) {
@@ -92,10 +103,11 @@ t.test('until it has begun, a watch goes on to the next member', async (t) => {
     JSON.stringify({ error: NO_LEADER }),
     'hello\n',
     '',
-    result({ canceled: true, cancel_reason: 'rpc error: code = Unavailable desc = etcdserver: no leader' }),
+    CANCELED,
+    '{"result":',
   ]) {
     await using world = await open(
-      (res) => res.end(first),
+      (res) => (first.endsWith(':') ? res.write(first, () => res.destroy()) : res.end(first)),
       (res) => res.write(CREATED + LAST),
     );
     t.strictSame(await heardOf(world), { keys: [['p/z']], ended: [] }, first);
@@ -106,6 +118,8 @@ t.test('until it has begun, a watch goes on to the next member', async (t) => {
 t.test('once it has begun, a failure ends it', async (t) => {
   for (const [rest, message] of [
     [line({ error: NO_LEADER }), /no leader/],
+    [JSON.stringify({ error: NO_LEADER }), /no leader/],
+    [CANCELED, /no leader/],
     ['hello\n', /not etcd's/],
     ['[]\n', /not etcd's/],
     ['{"result":{"events":{}}}\n', /not etcd's/],
@@ -114,24 +128,53 @@ t.test('once it has begun, a failure ends it', async (t) => {
     ['', /the watch has ended/],
   ] as const) {
     // One that is too long is told while it goes on.
-    await using world = await open((res) => {
-      res.write(CREATED + rest);
-      if (rest === '') res.end();
-    });
+    const isWhole = rest.endsWith('\n') || rest.length > ETCD_ANSWER_BYTES_MAX;
+    await using world = await open(
+      (res) => {
+        res.write(CREATED + rest);
+        if (!isWhole) res.end();
+      },
+      (res) => res.write(CREATED),
+    );
     const { ended } = await heardOf(world);
-    t.match(ended, [{ kind: 'unavailable', message, compactedRevision: null }]);
+    t.match(ended, [{ kind: 'unavailable', message }]);
     t.equal(world.calls(), 1);
   }
   await using world = await open((res) => res.write(CREATED, () => res.destroy()));
   t.match((await heardOf(world)).ended, [{ kind: 'unavailable' }]);
 });
 
-t.test('a watch of what is compacted says from where on there is history', async (t) => {
+t.test('a watch of what is compacted says so', async (t) => {
   const compacted = result({ canceled: true, compact_revision: '7' });
   await using world = await open((res) => res.write(CREATED + compacted));
   const { ended } = await heardOf(world);
-  t.match(ended, [{ kind: 'refused', compactedRevision: 7 }]);
+  t.match(ended, [{ kind: 'compacted', message: /has been compacted/ }]);
   t.equal(ended.length, 1);
+});
+
+t.test('a watch that is not permitted is refused', async (t) => {
+  const cancel_reason = 'rpc error: code = PermissionDenied desc = etcdserver: permission denied';
+  await using world = await open((res) => res.write(CREATED + result({ canceled: true, cancel_reason })));
+  t.match((await heardOf(world)).ended, [{ kind: 'refused', message: /: permission denied$/ }]);
+});
+
+t.test('a watch ends with its client, without a word', async (t) => {
+  await using world = await open(
+    (res) => res.write(CREATED + LAST),
+    (res) => res.write(CREATED + LAST),
+  );
+  const heard = hear(world.etcd, 'p/', 1);
+  await heard.until(({ revisions }) => revisions.length === 1);
+  world.etcd.close();
+  for (let turn = 0; turn < 20; turn++) await nextTurn();
+  t.strictSame([heard.ended, world.calls()], [[], 1]);
+});
+
+t.test('a watch that is closed at once is not opened', async (t) => {
+  await using world = await open((res) => res.write(CREATED));
+  world.etcd.watch('p/', 1, { changes: () => t.fail(), ended: () => t.fail('without a word') }).close();
+  for (let turn = 0; turn < 20; turn++) await nextTurn();
+  t.equal(world.calls(), 0);
 });
 
 t.test('a watch that is closed hears nothing more, also of the same chunk', async (t) => {

@@ -18,15 +18,13 @@ import type { FakeEtcd } from './fake-etcd.js';
 const PAGE_KEYS_MAX = 4;
 
 /** An error of the network or of a cluster without a quorum. */
-export const unavailable = (words: string, mayHaveHappened = false) =>
-  new EtcdError('unavailable', `etcd: ${words}`, { mayHaveHappened });
+export const unavailable = (words: string) => new EtcdError('unavailable', `etcd: ${words}`);
 
 /** What a member without a leader says. */
-export const noLeader = (mayHaveHappened = false) =>
-  new EtcdError('unavailable', 'etcd: no leader', {
-    mayHaveHappened,
-    cause: new EtcdRefusal(14, 'no leader'),
-  });
+export const noLeader = () =>
+  new EtcdError('unavailable', 'etcd: no leader', { cause: new EtcdRefusal(14, 'no leader') });
+
+const compactedError = () => new EtcdError('compacted', 'etcd: the revision has been compacted');
 
 /** A watch hears of each revision in a turn of its own. */
 export class FakeWatch {
@@ -69,10 +67,7 @@ export class FakeWatch {
       await nextTurn();
       if (this.#isOver || this.#server.isCut(this.client)) break;
       const { compacted } = this.#server;
-      if (this.#next <= compacted - 1) {
-        const why = { compactedRevision: compacted };
-        return this.end(new EtcdError('refused', 'etcd: the revision has been compacted', why));
-      }
+      if (this.#next <= compacted - 1) return this.end(compactedError());
       const changes = this.#server.since(this.#prefix, this.#next);
       const [first] = changes;
       if (first === undefined) {
@@ -102,9 +97,8 @@ export class FakeClient implements Etcd {
     setMaxListeners(0, this.#closing.signal);
   }
 
-  get(key: string) {
-    const server = this.#server;
-    return this.#call(`get ${key}`, false, () => ({ revision: server.revision, found: server.keyOf(key) }));
+  get(key: string): Promise<KeyValue | null> {
+    return this.#call(`get ${key}`, false, () => this.#server.keyOf(key));
   }
 
   async list(prefix: string, page: (found: readonly KeyValue[]) => unknown): Promise<number> {
@@ -115,18 +109,15 @@ export class FakeClient implements Etcd {
       await page(found.splice(0, 1 + Math.floor(server.random() * PAGE_KEYS_MAX)));
       if (found.length === 0) break;
       await this.#call(`list ${prefix} on`, false, () => {
-        if (server.compacted <= revision) return;
-        throw new EtcdError('refused', 'etcd: the revision has been compacted', {
-          compactedRevision: revision + 1,
-        });
+        if (server.compacted > revision) throw compactedError();
       });
     }
     return revision;
   }
 
-  txn(compares: readonly Compare[], ops: readonly Op[], show?: string): Promise<TxnResult> {
+  txn(compares: readonly Compare[], ops: readonly Op[]): Promise<TxnResult> {
     const keys = ops.map((op) => ('put' in op ? op.put : op.delete));
-    return this.#call(`txn ${keys.join(' ')}`, true, () => this.#server.txn(compares, ops, show));
+    return this.#call(`txn ${keys.join(' ')}`, true, () => this.#server.txn(compares, ops));
   }
 
   grant(ttlS: number): Promise<string> {
@@ -159,38 +150,38 @@ export class FakeClient implements Etcd {
 
   async #call<Result>(what: string, isWrite: boolean, act: () => Result): Promise<Result> {
     const server = this.#server;
-    await this.#turn(isWrite);
+    await this.#turn();
     server.onOp(this.#name, what);
-    if (server.isCut(this.#name)) return await this.#silence(isWrite);
+    if (server.isCut(this.#name)) return await this.#silence();
     if (!server.quorum) {
       if (!isWrite || server.random() < 0.5) throw noLeader();
       server.late(act);
-      return await this.#silence(true, noLeader(true));
+      return await this.#silence(noLeader());
     }
     const result = act();
     server.onOp(this.#name, `${what}: done`);
-    for (let turns = server.answerTurns; turns > 0; turns--) await this.#turn(isWrite);
-    if (server.isCut(this.#name)) return await this.#silence(isWrite);
-    if (server.losesAnswer(this.#name, what)) throw unavailable('the connection was lost', isWrite);
+    for (let turns = server.answerTurns; turns > 0; turns--) await this.#turn();
+    if (server.isCut(this.#name)) return await this.#silence();
+    if (server.losesAnswer(this.#name, what)) throw unavailable('the connection was lost');
     return result;
   }
 
-  async #turn(isWrite: boolean): Promise<void> {
+  async #turn(): Promise<void> {
     await nextTurn();
-    if (this.#closing.signal.aborted) throw unavailable('given up', isWrite);
+    if (this.#closing.signal.aborted) throw unavailable('given up');
   }
 
   /** No answer comes until the deadline. */
-  #silence(isWrite: boolean, said: EtcdError | null = null): Promise<never> {
+  #silence(said: EtcdError | null = null): Promise<never> {
     return new Promise((_resolve, reject) => {
       const { signal } = this.#closing;
       const giveUp = () => {
         timer.stop();
-        reject(unavailable('given up', isWrite));
+        reject(unavailable('given up'));
       };
       const timer = this.#server.clock.after(ETCD_TIMEOUT_MS, () => {
         signal.removeEventListener('abort', giveUp);
-        reject(said ?? unavailable(`no answer within ${ETCD_TIMEOUT_MS / SECOND_MS} s`, isWrite));
+        reject(said ?? unavailable(`no answer within ${ETCD_TIMEOUT_MS / SECOND_MS} s`));
       });
       signal.addEventListener('abort', giveUp);
     });

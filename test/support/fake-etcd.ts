@@ -124,11 +124,12 @@ export class FakeEtcd {
     });
   }
 
-  txn(compares: readonly Compare[], ops: readonly Op[], show?: string): TxnResult {
+  txn(compares: readonly Compare[], ops: readonly Op[]): TxnResult {
     this.#check(ops);
     const succeeded = compares.every((compare) => this.#holds(compare));
     if (succeeded) this.#apply(ops);
-    const current = succeeded || show === undefined ? null : this.keyOf(show);
+    const [first] = compares;
+    const current = succeeded || first === undefined ? null : this.keyOf(first.key);
     return { succeeded, revision: this.revision, current };
   }
 
@@ -148,7 +149,7 @@ export class FakeEtcd {
 
   revoke(id: string): void {
     this.#leases.get(id)?.timer.stop();
-    if (!this.#leases.delete(id)) return;
+    if (!this.#leases.delete(id)) throw refused('requested lease not found');
     const keys = [...this.#keys.values()].filter(({ lease }) => lease === id);
     this.#apply(keys.map(({ key }) => ({ delete: key })));
   }

@@ -45,7 +45,7 @@ export class EtcdDocuments implements FleetDocuments {
   }
 
   async read(id: string): Promise<StoredDocument | null> {
-    const { found } = await orUnavailable(this.#parts.etcd.get(`doc/${id}`));
+    const found = await orUnavailable(this.#parts.etcd.get(`doc/${id}`));
     return found && storedIn(found);
   }
 
@@ -55,11 +55,11 @@ export class EtcdDocuments implements FleetDocuments {
       throw new FieldpostError('too-large', `A document has at most ${CLOUD_DOCUMENT_BYTES_MAX} bytes`);
     }
     const key = `doc/${id}`;
-    let { found } = await orUnavailable(this.#parts.etcd.get(key));
+    let found = await orUnavailable(this.#parts.etcd.get(key));
     for (let tries = 1; ; tries++) {
       checkPrecondition(conditions, found && (storedIn(found)?.etag ?? null), true);
       const compares = [{ key, modRevision: found?.modRevision ?? 0 }];
-      const put = this.#parts.etcd.txn(compares, [{ put: key, value: text }], key);
+      const put = this.#parts.etcd.txn(compares, [{ put: key, value: text }]);
       const { succeeded, revision, current } = await orUnavailable(put);
       if (succeeded) {
         if (this.#parts.mirror.isBehind(revision)) this.#keep(id, text, revision);

@@ -4,8 +4,9 @@
  * writes int64 as strings and text as base64. Pure.
  */
 import { Buffer } from 'node:buffer';
-import { isJsonObject, type JsonObject } from '../../base/json.js';
+import { isJsonObject, type JsonObject, objectIn } from '../../base/json.js';
 import { MIB, SECOND_MS } from '../../base/limits.js';
+import { oneLine } from '../../base/text.js';
 
 /** The operations of one transaction at most: etcd's own limit. */
 export const TXN_OPS_MAX = 128;
@@ -35,15 +36,9 @@ export type Op =
   | { readonly put: string; readonly value: string; readonly lease?: string }
   | { readonly delete: string };
 
-/** One change that a watch reports. */
-export interface Change {
+/** One change that a watch reports. A key that was deleted has the value '' and the createRevision 0. */
+export interface Change extends KeyValue {
   readonly kind: 'put' | 'delete';
-  readonly key: string;
-  /** '' if the key was deleted. */
-  readonly value: string;
-  readonly modRevision: number;
-  /** 0 if the key was deleted. */
-  readonly createRevision: number;
 }
 
 /** What a transaction did. */
@@ -52,7 +47,7 @@ export interface TxnResult {
   readonly succeeded: boolean;
   /** The revision of the whole store after it; with success, the modRevision of the keys that it put. */
   readonly revision: number;
-  /** If it did not succeed: the present value of the key to show; null: absent, or there is none to show. */
+  /** If it did not succeed: what the key of the first condition has now; null: absent. */
   readonly current: KeyValue | null;
 }
 
@@ -60,26 +55,26 @@ export interface TxnResult {
 export interface WatchListener {
   /** All changes of one revision below the prefix, in the order of revisions. */
   changes(changes: readonly Change[], revision: number): void;
-  /** Called once, unless the watch was closed before. `why.compactedRevision` is set: list anew. */
+  /** Called once, unless the watch was closed before. `why.kind` is `compacted`: list anew. */
   ended(why: EtcdError): void;
 }
 
-/** One client of etcd. Every promise rejects with an EtcdError. */
+/** One client of etcd, for the keys below a prefix of its own. Every promise rejects with an EtcdError. */
 export interface Etcd {
-  /** Linearizable read of one key. */
-  get(key: string): Promise<{ readonly revision: number; readonly found: KeyValue | null }>;
+  /** Linearizable read of one key; null: absent. */
+  get(key: string): Promise<KeyValue | null>;
   /**
    * Reads all keys below a prefix as they are at one revision, in the order of their bytes, in pages of limited size, each
    * after `page` has settled. Resolves with the revision: a watch from the next one misses nothing.
    */
   list(prefix: string, page: (found: readonly KeyValue[]) => unknown): Promise<number>;
-  /** Does the operations (at most TXN_OPS_MAX) if all conditions hold. `show` names a key to give if they do not. */
-  txn(compares: readonly Compare[], ops: readonly Op[], show?: string): Promise<TxnResult>;
+  /** Does the operations if all conditions hold: at most TXN_OPS_MAX of each. */
+  txn(compares: readonly Compare[], ops: readonly Op[]): Promise<TxnResult>;
   /** Makes a lease; gives its id. */
   grant(ttlS: number): Promise<string>;
   /** Renews a lease. Gives the remaining TTL in seconds; 0: the lease is gone. */
   keepAlive(lease: string): Promise<number>;
-  /** Ends a lease and deletes its keys. A lease that is gone already is no error. */
+  /** Ends a lease and deletes its keys. */
   revoke(lease: string): Promise<void>;
   /**
    * Reports the changes below `prefix` from `fromRevision` on. A watch over a dead connection may stay silent: whoever
@@ -92,106 +87,38 @@ export interface Etcd {
   close(): void;
 }
 
-/** How a request failed, beside its words. */
-interface EtcdFailure {
-  readonly mayHaveHappened?: boolean;
-  readonly compactedRevision?: number | null;
-  readonly cause?: unknown;
-}
-
 /** Why a request failed or a watch ended; `message` is in words, without an end. */
 export class EtcdError extends Error {
-  /** `unavailable`: no network, no answer in time, no quorum, too busy: try later. `refused`: etcd said no. */
-  readonly kind: 'unavailable' | 'refused';
-  /** True if the request may have been applied, or may still be. */
-  readonly mayHaveHappened: boolean;
-  /** Older revisions than this one are forgotten, among them the one asked for. */
-  readonly compactedRevision: number | null;
+  /**
+   * `unavailable`: no network, no answer in time, no quorum, too busy: try later. `compacted`: the revision that was asked for
+   * is forgotten. `refused`: etcd said no.
+   */
+  readonly kind: 'unavailable' | 'compacted' | 'refused';
 
-  constructor(kind: 'unavailable' | 'refused', message: string, failure: EtcdFailure = {}) {
-    super(message, failure.cause === undefined ? undefined : { cause: failure.cause });
+  /** The `cause` is an EtcdRefusal if a member has said it. */
+  constructor(kind: EtcdError['kind'], message: string, options?: ErrorOptions) {
+    super(message, options);
     this.name = 'EtcdError';
     this.kind = kind;
-    this.mayHaveHappened = failure.mayHaveHappened ?? false;
-    this.compactedRevision = failure.compactedRevision ?? null;
   }
 }
 
-/** The keys of `etcd` that begin with `prefix`, without it. Closing it closes `etcd`. */
-export function prefixed(etcd: Etcd, prefix: string): Etcd {
-  const outer = (key: string) => `${prefix}${key}`;
-  const inner = <K extends KeyValue | Change>(entry: K): K => ({
-    ...entry,
-    key: entry.key.slice(prefix.length),
-  });
-  const outerOp = (op: Op): Op =>
-    'put' in op ? { ...op, put: outer(op.put) } : { delete: outer(op.delete) };
-  return {
-    async get(key) {
-      const { revision, found } = await etcd.get(outer(key));
-      return { revision, found: found && inner(found) };
-    },
-    list: (of, page) => etcd.list(outer(of), (found) => page(found.map(inner))),
-    async txn(compares, ops, show) {
-      const outerCompares: Compare[] = compares.map((compare) => ({ ...compare, key: outer(compare.key) }));
-      const shown = show === undefined ? [] : ([outer(show)] as const);
-      const { current, ...result } = await etcd.txn(outerCompares, ops.map(outerOp), ...shown);
-      return { ...result, current: current && inner(current) };
-    },
-    grant: (ttlS) => etcd.grant(ttlS),
-    keepAlive: (lease) => etcd.keepAlive(lease),
-    revoke: (lease) => etcd.revoke(lease),
-    watch: (of, fromRevision, listener) =>
-      etcd.watch(outer(of), fromRevision, {
-        changes: (changes, revision) => listener.changes(changes.map(inner), revision),
-        ended: (why) => listener.ended(why),
-      }),
-    compact: (revision) => etcd.compact(revision),
-    close: () => etcd.close(),
-  };
+/** A failure of one attempt. */
+export interface Failure {
+  readonly error: EtcdError;
+  /** What may help: the same member with a new token, or another member. */
+  readonly next: 'token' | 'member' | null;
+  /** True if the request may have been applied, or may still be. */
+  readonly mayHaveHappened: boolean;
 }
 
-/** Text in base64. */
-export function base64(text: string): string {
-  return Buffer.from(text).toString('base64');
-}
-
-/** The keys below a prefix, from `after` on (without it) if that is given. */
-export function below(prefix: string, after: string | null = null): { key: string; range_end: string } {
-  const end = Buffer.from(prefix);
-  // No byte of UTF-8 is 0xff, so the last one can always be incremented. An end of 0 means all keys.
-  if (end.length > 0) end[end.length - 1] = (end.at(-1) ?? 0) + 1;
-  const rangeEnd = end.length > 0 ? end.toString('base64') : base64('\0');
-  const first = after === null ? prefix || '\0' : `${after}\0`;
-  return { key: base64(first), range_end: rangeEnd };
-}
-
-/** One condition of a transaction. */
-export function compareOf(compare: Compare): object {
-  const common = { key: base64(compare.key), result: 'EQUAL' };
-  if ('modRevision' in compare)
-    return { ...common, target: 'MOD', mod_revision: String(compare.modRevision) };
-  if ('createRevision' in compare)
-    return { ...common, target: 'CREATE', create_revision: String(compare.createRevision) };
-  return { ...common, target: 'VALUE', value: base64(compare.value) };
-}
-
-/** One operation of a transaction. */
-export function operationOf(op: Op): object {
-  if ('put' in op) {
-    const put = { key: base64(op.put), value: base64(op.value) };
-    return { request_put: op.lease === undefined ? put : { ...put, lease: op.lease } };
-  }
-  return { request_delete_range: { key: base64(op.delete) } };
-}
-
-/** What etcd said against a request. */
+/** What a member said against a request. */
 export class EtcdRefusal extends Error {
   /** The code of gRPC. */
   readonly code: number;
 
   constructor(code: number, message: string) {
-    super(message);
+    super(message.replace(/^etcdserver: /, ''));
     this.code = code;
   }
 }
@@ -199,91 +126,150 @@ export class EtcdRefusal extends Error {
 const EXHAUSTED = 8;
 const OUT_OF_RANGE = 11;
 const UNAUTHENTICATED = 16;
-/** Canceled, Unknown, DeadlineExceeded, Aborted, Internal, Unavailable. */
+/** Canceled, Unknown, DeadlineExceeded, Aborted, Internal, Unavailable: about the member or the moment, not the request. */
 const UNAVAILABLE: readonly number[] = [1, 2, 4, 10, 13, 14];
 
-/** The error in an answer; null without one. A stream gives it as an object, in which etcd before 3.6 calls the code otherwise. */
-export function refusalOf(answer: JsonObject): EtcdRefusal | null {
-  const { message, code, grpc_code = code } = isJsonObject(answer.error) ? answer.error : answer;
+/** What a refusal of the member at `host` means. */
+export function failureOf(refusal: EtcdRefusal, host: string): Failure {
+  const { code, message } = refusal;
+  const failure = (kind: EtcdError['kind'], next: Failure['next'], mayHaveHappened = false, hint = '') => ({
+    error: new EtcdError(kind, `etcd at ${host}: ${message}${hint}`, { cause: refusal }),
+    next,
+    mayHaveHappened,
+  });
+  if (code === UNAUTHENTICATED || /revision of auth store is old/.test(message))
+    return failure('refused', 'token');
+  // It refused before it began.
+  if (/no leader/.test(message) || (code === EXHAUSTED && /too many requests/.test(message)))
+    return failure('unavailable', 'member');
+  if (UNAVAILABLE.includes(code)) return failure('unavailable', 'member', true);
+  if (code === OUT_OF_RANGE && /has been compacted/.test(message)) return failure('compacted', null);
+  return failure('refused', null, false, /space exceeded/.test(message) ? NOSPACE : '');
+}
+
+const NOSPACE = ' (NOSPACE: its quota is used up; compact and defragment it, then disarm the alarm)';
+
+/** The bytes of a foreign answer that an error shows. */
+const SAID_BYTES = 200;
+
+/** One answer. Throws EtcdRefusal for an error, and SyntaxError for an answer that is not etcd's. */
+export function answerIn(octets: Buffer, status = 200): JsonObject {
+  const answer = objectIn(octets);
+  // A stream gives an error as an object, in which etcd before 3.6 calls the code otherwise.
+  const { message, code, grpc_code = code } = isJsonObject(answer?.error) ? answer.error : (answer ?? {});
   // Others write a status of HTTP there.
   const isCode = typeof grpc_code === 'number' && grpc_code <= UNAUTHENTICATED;
-  return isCode && typeof message === 'string' ? new EtcdRefusal(grpc_code, message) : null;
+  if (isCode && typeof message === 'string') throw new EtcdRefusal(grpc_code, message);
+  if (answer !== null && status === 200) return answer;
+  throw new SyntaxError(`${FOREIGN} (${status}) ${oneLine(octets.toString('utf8', 0, SAID_BYTES))}`);
 }
 
-/** The error of a watch that etcd has cancelled; the reason contains the name of the code. */
-export function cancelOf(reason: string): EtcdRefusal {
+/** Throws an EtcdRefusal if etcd has cancelled the watch; the reason contains the name of the code. */
+export function assertGoesOn({ canceled, cancel_reason, compact_revision }: JsonObject): void {
+  if (numberOf(compact_revision) > 0) throw new EtcdRefusal(OUT_OF_RANGE, 'the revision has been compacted');
+  if (canceled !== true) return;
+  const reason = String(cancel_reason ?? 'the watch has been cancelled');
   const code = /Unauthenticated/.test(reason) ? UNAUTHENTICATED : /PermissionDenied/.test(reason) ? 7 : 14;
-  return new EtcdRefusal(code, reason.replace(/^.* desc = /, ''));
+  throw new EtcdRefusal(code, reason.replace(/^.* desc = /, ''));
 }
 
-/** True if a new token may help. */
-export function wantsToken({ code, message }: EtcdRefusal): boolean {
-  return code === UNAUTHENTICATED || /revision of auth store is old/.test(message);
+const FOREIGN = "an answer that is not etcd's";
+
+function assertEtcds(holds: unknown): asserts holds {
+  if (!holds) throw new SyntaxError(FOREIGN);
 }
 
-/** True if the member refused before it began: without a leader, or with too much to do. */
-export function isUntouched({ code, message }: EtcdRefusal): boolean {
-  return /no leader/.test(message) || (code === EXHAUSTED && /too many requests/.test(message));
-}
+// These throw SyntaxError for what etcd does not write there.
 
-/** True if it is about the member or the moment, not about the request. */
-export function isTemporary(refusal: EtcdRefusal): boolean {
-  return UNAVAILABLE.includes(refusal.code) || isUntouched(refusal);
-}
-
-/** The error for the caller. `compacted` is the revision to name if the one that was asked for is forgotten. */
-export function errorOf(refusal: EtcdRefusal, place: string, compacted: number | null): EtcdError {
-  const said = `etcd at ${place}: ${refusal.message.replace(/^etcdserver: /, '')}`;
-  if (isTemporary(refusal))
-    return new EtcdError('unavailable', said, { mayHaveHappened: !isUntouched(refusal), cause: refusal });
-  const isCompacted = refusal.code === OUT_OF_RANGE && /has been compacted/.test(refusal.message);
-  const hint = /space exceeded/.test(refusal.message)
-    ? ' (NOSPACE: its quota is used up; compact and defragment it, then disarm the alarm)'
-    : '';
-  return new EtcdError('refused', `${said}${hint}`, {
-    compactedRevision: isCompacted ? compacted : null,
-    cause: refusal,
-  });
-}
-
-/** An int64; 0 if it is left out. Throws if it is none. */
-export function numberOf(value: unknown): number {
-  const number = value === undefined ? 0 : Number(value);
-  if (!Number.isSafeInteger(number) || Array.isArray(value) || value === null) throw new Error('no int64');
-  return number;
-}
-
-/** The revision of the store in the header of an answer. Throws if there is none. */
-export function revisionOf(answer: JsonObject): number {
-  const { header } = answer;
-  if (!isJsonObject(header)) throw new Error('no header');
-  return numberOf(header.revision);
-}
-
-/** The objects of an array; none if it is left out. Throws if it is something else. */
-export function objectsOf(value: unknown): readonly JsonObject[] {
-  if (value === undefined) return [];
-  if (!Array.isArray(value) || !value.every(isJsonObject)) throw new Error('no array of objects');
+/** An object. */
+export function objectOf(value: unknown): JsonObject {
+  assertEtcds(isJsonObject(value));
   return value;
 }
 
-/** Text in base64; '' if it is left out. */
-function textOf(value: unknown): string {
-  return value === undefined ? '' : Buffer.from(String(value), 'base64').toString();
+/** The objects of an array; none if it is left out. */
+export function objectsOf(value: unknown = []): readonly JsonObject[] {
+  assertEtcds(Array.isArray(value));
+  return value.map(objectOf);
 }
 
-/** The keys of a range. Throws if there is something else. */
-export function keysOf(range: unknown): readonly KeyValue[] {
-  if (!isJsonObject(range)) throw new Error('no range');
-  return objectsOf(range.kvs).map(keyValueOf);
+/** Text as it is. */
+export function stringOf(value: unknown): string {
+  assertEtcds(typeof value === 'string');
+  return value;
 }
 
-/** A key with its value and revisions. */
-export function keyValueOf(kv: JsonObject): KeyValue {
-  return {
-    key: textOf(kv.key),
-    value: textOf(kv.value),
-    modRevision: numberOf(kv.mod_revision),
-    createRevision: numberOf(kv.create_revision),
-  };
+/** An int64; 0 if it is left out. */
+export function numberOf(value: unknown = 0): number {
+  const number = typeof value === 'string' ? Number(value) : value;
+  assertEtcds(Number.isSafeInteger(number));
+  return number as number;
+}
+
+/** The revision of the store in the header of an answer. */
+export function revisionOf({ header }: JsonObject): number {
+  return numberOf(objectOf(header).revision);
+}
+
+const base64 = (text: string) => Buffer.from(text).toString('base64');
+const textOf = (value: unknown = '') => Buffer.from(stringOf(value), 'base64').toString();
+
+/** The keys that begin with a prefix, as the gateway writes them. Callers have them without the prefix. */
+export class Keyspace {
+  readonly #prefix: string;
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
+
+  /** The name of a key. */
+  name(key: string): string {
+    return base64(`${this.#prefix}${key}`);
+  }
+
+  /** The keys that begin with `of`, from `after` on (without it) if that is given. */
+  below(of: string, after: string | null = null): { key: string; range_end: string } {
+    const end = Buffer.from(`${this.#prefix}${of}`);
+    // No byte of UTF-8 is 0xff, so the last one can always be incremented.
+    end[end.length - 1] = (end.at(-1) ?? 0) + 1;
+    return { key: this.name(after === null ? of : `${after}\0`), range_end: end.toString('base64') };
+  }
+
+  /** One condition of a transaction. */
+  compare(compare: Compare): object {
+    const common = { key: this.name(compare.key), result: 'EQUAL' };
+    if ('modRevision' in compare)
+      return { ...common, target: 'MOD', mod_revision: String(compare.modRevision) };
+    if ('createRevision' in compare)
+      return { ...common, target: 'CREATE', create_revision: String(compare.createRevision) };
+    return { ...common, target: 'VALUE', value: base64(compare.value) };
+  }
+
+  /** One operation of a transaction. */
+  operation(op: Op): object {
+    if ('delete' in op) return { request_delete_range: { key: this.name(op.delete) } };
+    const { put, value, lease } = op;
+    return { request_put: { key: this.name(put), value: base64(value), lease } };
+  }
+
+  /** What a range has: the keys that were found, and whether there are more of them. */
+  range(value: unknown): { revision: number; found: readonly KeyValue[]; more: boolean } {
+    const range = objectOf(value);
+    const found = objectsOf(range.kvs).map((kv) => this.#keyValue(kv));
+    return { revision: revisionOf(range), found, more: range.more === true && found.length > 0 };
+  }
+
+  /** An event of a watch. */
+  change({ type, kv }: JsonObject): Change {
+    return { kind: type === 'DELETE' ? 'delete' : 'put', ...this.#keyValue(objectOf(kv)) };
+  }
+
+  #keyValue(kv: JsonObject): KeyValue {
+    return {
+      key: textOf(kv.key).slice(this.#prefix.length),
+      value: textOf(kv.value),
+      modRevision: numberOf(kv.mod_revision),
+      createRevision: numberOf(kv.create_revision),
+    };
+  }
 }

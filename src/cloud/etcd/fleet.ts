@@ -72,11 +72,7 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
 
 /** Rejects with FieldpostError if another version of this program has written the keys, or an import has not ended. */
 async function checkLayout(etcd: Etcd): Promise<void> {
-  const written = await etcd.txn(
-    [{ key: 'layout', modRevision: 0 }],
-    [{ put: 'layout', value: LAYOUT }],
-    'layout',
-  );
+  const written = await etcd.txn([{ key: 'layout', modRevision: 0 }], [{ put: 'layout', value: LAYOUT }]);
   if (!written.succeeded) assertLayout(written.current?.value ?? '');
 }
 

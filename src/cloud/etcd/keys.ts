@@ -31,7 +31,7 @@ export class EtcdKeys extends HeldKeys<Held> implements DeviceKeys {
   async make(id: string): Promise<string> {
     const { key, made } = drawKey(this.#parts.randomBytes);
     for (let tries = 1; tries <= TRIES; tries++) {
-      const { found } = await orUnavailable(this.#parts.etcd.get(`keys/${id}`));
+      const found = await orUnavailable(this.#parts.etcd.get(`keys/${id}`));
       const held = found && readKeys(objectIn(found.value));
       const replacing = this.#replace(id, found?.modRevision ?? 0, withMade(held, made));
       if (await orUnavailable(replacing)) return key;

@@ -211,7 +211,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
         ({ id, device }): Compare => ({ key: `at/${id}`, modRevision: device.revision }),
       );
       const ops = known.flatMap(({ id, device, decision }) => this.#opsFor(id, device, home, decision));
-      const { succeeded, revision, current } = await etcd.txn([alive, ...compares], ops, alive.key);
+      const { succeeded, revision, current } = await etcd.txn([alive, ...compares], ops);
       this.#isAway = false;
       if (succeeded) {
         for (const { device, done } of known) {

@@ -71,7 +71,7 @@ export class EtcdMessages implements TakenKeys {
       admit();
     } catch (refusal) {
       const isUnknown = [{ key: taken, modRevision: 0 }];
-      const { succeeded } = await orUnavailable(this.#options.etcd.txn(isUnknown, [], taken));
+      const { succeeded } = await orUnavailable(this.#options.etcd.txn(isUnknown, []));
       if (succeeded) throw refusal;
     }
     const { succeeded, current } = await orUnavailable(
@@ -82,7 +82,6 @@ export class EtcdMessages implements TakenKeys {
             { put: taken, value: keyed.hash, lease },
             { put: `message/${name}`, value: JSON.stringify({ draft, keyed }) },
           ],
-          taken,
         ),
       ),
     );
@@ -95,7 +94,7 @@ export class EtcdMessages implements TakenKeys {
   }
 
   async hashOf(device: string, key: string): Promise<string | null> {
-    const { found } = await orUnavailable(this.#options.etcd.get(`taken/${nameOf(device, key)}`));
+    const found = await orUnavailable(this.#options.etcd.get(`taken/${nameOf(device, key)}`));
     return found?.value ?? null;
   }
 

@@ -76,7 +76,7 @@ export class Mirror {
       };
       const timer = this.#options.clock.after(REACH_MS, () => {
         this.#waiting.delete(look);
-        reject(new EtcdError('unavailable', 'the watch of etcd is behind', { mayHaveHappened: true }));
+        reject(new EtcdError('unavailable', 'the watch of etcd is behind'));
       });
       this.#waiting.add(look);
     });
@@ -114,9 +114,9 @@ export class Mirror {
     });
   }
 
-  #ended({ compactedRevision }: EtcdError): void {
+  #ended({ kind }: EtcdError): void {
     this.#watch = null;
-    if (compactedRevision !== null) this.#revision = 0;
+    if (kind === 'compacted') this.#revision = 0;
     this.#retrying.in(FLEET_RETRY_MS);
   }
 

@@ -31,7 +31,7 @@ export class EtcdState implements StateStore {
   }
 
   async read(each: (record: StateRecord) => Promise<void>): Promise<void> {
-    const { found } = await this.#etcd.get('layout');
+    const found = await this.#etcd.get('layout');
     if (found === null)
       throw new FieldpostError('not-found', 'There is no state of a cloud below this prefix');
     assertLayout(found.value);
@@ -72,7 +72,7 @@ export class EtcdState implements StateStore {
 
   async begin(digest: string): Promise<void> {
     this.#importing = `${IMPORTING}${digest}`;
-    const { found } = await this.#etcd.get('layout');
+    const found = await this.#etcd.get('layout');
     await this.#assertNone('instance');
     if (found?.value === this.#importing) return;
     if (found?.value.startsWith(IMPORTING))
