@@ -8,7 +8,7 @@ import { openHttps } from '../../src/base/system/https.js';
 import type { EtcdUser } from '../../src/cloud/etcd/client.js';
 import { createEtcd } from '../../src/cloud/etcd/client.js';
 import type { Etcd } from '../../src/cloud/etcd/etcd.js';
-import { ETCD_ANSWER_BYTES_MAX } from '../../src/cloud/etcd/etcd.js';
+import { ETCD_ANSWER_BYTES_MAX, ETCD_TIMEOUT_MS } from '../../src/cloud/etcd/etcd.js';
 import { FakeClock } from '../support/clock.js';
 import { serve } from '../support/serve.js';
 import { failureOf, listed } from './behaviour.js';
@@ -50,7 +50,7 @@ function open(endpoints: readonly { readonly url: string }[], user: EtcdUser | n
     prefix: 'part/',
     clock,
   });
-  return { etcd, [Symbol.dispose]: () => etcd.close() };
+  return { etcd, clock, [Symbol.dispose]: () => etcd.close() };
 }
 
 const base64 = (words: string) => Buffer.from(words).toString('base64');
@@ -188,6 +188,23 @@ t.test('a read goes on to the next member, and stays there', async (t) => {
   using made = open([one, two]);
   t.match(await failureOf(made.etcd.get('k')), { message: /no leader/ }, 'what a member says tells more');
   t.strictSame([one.calls.length, two.calls.length], [1, 1]);
+});
+
+t.test('a member that says nothing is left at the deadline, but not by a write', async (t) => {
+  for (const isWrite of [false, true]) {
+    let asked = () => {};
+    const isAsked = new Promise<void>((resolve) => {
+      asked = resolve;
+    });
+    await using one = await member(() => asked());
+    await using two = await member(says(200, range(3, ['k'])));
+    using made = open([one, two]);
+    const request = isWrite ? failureOf(put(made.etcd)) : made.etcd.get('k');
+    await isAsked;
+    await made.clock.advance(ETCD_TIMEOUT_MS);
+    t.match(await request, isWrite ? { kind: 'unavailable', message: /no answer within 3 s/ } : { key: 'k' });
+    t.equal(two.calls.length, isWrite ? 0 : 1);
+  }
 });
 
 t.test('a write that may have been done is not sent again', async (t) => {
