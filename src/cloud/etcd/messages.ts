@@ -17,7 +17,7 @@ import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 /** Messages of devices that no instance has accepted for delivery yet. */
 export const FLEET_MESSAGES_MAX = 10_000;
 
-interface EtcdMessagesOptions extends FleetParts {
+interface MessageParts extends FleetParts {
   readonly office: Pick<Office, 'isLeader'>;
   /** Accepts a message for delivery by this instance. */
   readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<unknown>;
@@ -34,7 +34,7 @@ interface WaitingMessage {
 
 /** The messages that wait. */
 export class EtcdMessages implements TakenKeys {
-  readonly #options: EtcdMessagesOptions;
+  readonly #parts: MessageParts;
   /** Those that wait, by name. */
   readonly #waiting = new Map<string, WaitingMessage>();
   /** How many wait, by device. */
@@ -48,15 +48,15 @@ export class EtcdMessages implements TakenKeys {
       if (!isShortDraft(draft) || !isKeyed(keyed)) throw new SyntaxError('no message');
       if (!this.#waiting.has(name)) this.#count(name, 1);
       this.#waiting.set(name, { draft, keyed, createRevision });
-      this.#options.came();
+      this.#parts.came();
     },
     deleted: (name) => {
       if (this.#waiting.delete(name)) this.#count(name, -1);
     },
   };
 
-  constructor(options: EtcdMessagesOptions) {
-    this.#options = options;
+  constructor(parts: MessageParts) {
+    this.#parts = parts;
   }
 
   /**
@@ -71,12 +71,12 @@ export class EtcdMessages implements TakenKeys {
       admit();
     } catch (refusal) {
       const isUnknown = [{ key: taken, modRevision: 0 }];
-      const { succeeded } = await orUnavailable(this.#options.etcd.txn(isUnknown, []));
+      const { succeeded } = await orUnavailable(this.#parts.etcd.txn(isUnknown, []));
       if (succeeded) throw refusal;
     }
     const { succeeded, current } = await orUnavailable(
       this.#withLease((lease) =>
-        this.#options.etcd.txn(
+        this.#parts.etcd.txn(
           [{ key: taken, modRevision: 0 }],
           [
             { put: taken, value: keyed.hash, lease },
@@ -94,15 +94,13 @@ export class EtcdMessages implements TakenKeys {
   }
 
   async hashOf(device: string, key: string): Promise<string | null> {
-    const found = await orUnavailable(this.#options.etcd.get(`taken/${nameOf(device, key)}`));
+    const found = await orUnavailable(this.#parts.etcd.get(`taken/${nameOf(device, key)}`));
     return found?.value ?? null;
   }
 
   async remember(device: string, { key, hash }: KeyedContent): Promise<void> {
     const put = `taken/${nameOf(device, key)}`;
-    await orUnavailable(
-      this.#withLease((lease) => this.#options.etcd.txn([], [{ put, value: hash, lease }])),
-    );
+    await orUnavailable(this.#withLease((lease) => this.#parts.etcd.txn([], [{ put, value: hash, lease }])));
   }
 
   /**
@@ -110,7 +108,7 @@ export class EtcdMessages implements TakenKeys {
    * why some are not accepted; null: all are. Rejects with EtcdError.
    */
   async handOver(): Promise<unknown> {
-    const { etcd, office, accept } = this.#options;
+    const { etcd, office, accept } = this.#parts;
     const waiting = [...this.#waiting].sort(([, a], [, b]) => a.createRevision - b.createRevision);
     let refusal: unknown = null;
     /** Those with a share of the outbox that is full: they do not hold back the others. */
@@ -151,7 +149,7 @@ export class EtcdMessages implements TakenKeys {
   }
 
   async #withLease<T>(work: (lease: string) => Promise<T>): Promise<T> {
-    const { etcd, clock } = this.#options;
+    const { etcd, clock } = this.#parts;
     const nowMs = clock.bootMs();
     if (this.#lease === null || nowMs - this.#lease.madeMs >= DAY_MS) {
       this.#lease = { id: etcd.grant((CLOUD_KEYS_AGE_MS + DAY_MS) / SECOND_MS), madeMs: nowMs };
