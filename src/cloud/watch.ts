@@ -198,7 +198,8 @@ export class Watch implements FleetWatch {
     const owedMs = this.#owedMs;
     this.#owedMs = null;
     for (const [id, device] of devices) {
-      if (owedMs !== null && office.answersFor(device.home)) {
+      // Also those of other homes: what this instance has heard of them may be on its way to the ledger.
+      if (owedMs !== null) {
         const isHeard = nowMs - device.presence.heardMs < this.#tickMs;
         device.presence = afterAbsence(device.presence, nowMs, isHeard ? 0 : owedMs);
       }

@@ -297,3 +297,43 @@ t.test('an instance that was away takes no silence back with a heartbeat of befo
   await world.clock.advance(3 * MINUTE_MS);
   t.strictSame(world.toldOf(ID), ['silent']);
 });
+
+t.test('the home keeps a device whose earlier heartbeat another instance writes later', async (t) => {
+  await using world = await FleetWorld.calm('a', 'b');
+  void say(world, 'a', 1);
+  await world.clock.advance(2 * SECOND_MS);
+  world.server.quorum = false;
+  await world.clock.advance(20 * SECOND_MS);
+  void say(world, 'b', 20_000);
+  for (const uptimeMs of [50_000, 80_000]) {
+    await world.clock.advance(30 * SECOND_MS);
+    void say(world, 'a', uptimeMs);
+  }
+  await world.clock.advance(20 * SECOND_MS);
+  world.server.quorum = true;
+  await world.clock.advance(10 * SECOND_MS);
+  t.match(world.recordOf(ID), { home: 'a', u: 80_000 });
+});
+
+t.test('what was heard without a quorum is no silence yet when it is written late', async (t) => {
+  await using world = await FleetWorld.calm('a', 'b');
+  void say(world, 'a', 1);
+  await world.clock.advance(2 * SECOND_MS);
+  world.server.quorum = false;
+  await world.clock.advance(20 * SECOND_MS);
+  void say(world, 'b', 20_000);
+  await world.clock.advance(2 * DELAYS.delayMs);
+  world.server.onOp = (client, what) => {
+    if (client.startsWith('b') && what === `txn ${AT}`) throw away();
+  };
+  world.server.quorum = true;
+  // A check for silence comes before the write.
+  await world.clock.advance(15 * SECOND_MS);
+  world.server.onOp = () => undefined;
+  await world.clock.advance(2 * SECOND_MS);
+  t.match(world.recordOf(ID), { home: 'b', u: 20_000 });
+  await world.clock.advance(DELAYS.delayMs - 20 * SECOND_MS);
+  t.strictSame(world.toldOf(ID), []);
+  await world.clock.advance(40 * SECOND_MS);
+  t.strictSame(world.toldOf(ID), ['silent']);
+});

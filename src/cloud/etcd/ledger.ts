@@ -293,14 +293,14 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   }
 
   /**
-   * True if this instance has just taken a later heartbeat. One that it took long ago says nothing against a record of the
-   * leader, who may have decided since that the device is silent.
+   * True if this instance has taken a later heartbeat. One that it took long ago says nothing against a decision that the
+   * device is silent: the leader may have made it since.
    */
-  #hasLater({ presence, heard }: Watched, { sent }: At): boolean {
+  #hasLater({ presence, heard }: Watched, { told, sent }: At): boolean {
     const { clock } = this.#options;
     const nowMs = clock.bootMs();
     const isRecent = heard.boot === clock.boot && nowMs - heard.bootMs < FLEET_STALE_MS;
-    return isRecent && isOvertaken(presence, nowMs, sent);
+    return (told === 'online' || isRecent) && isOvertaken(presence, nowMs, sent);
   }
 }
 
