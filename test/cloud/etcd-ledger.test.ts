@@ -337,3 +337,16 @@ t.test('what was heard without a quorum is no silence yet when it is written lat
   await world.clock.advance(40 * SECOND_MS);
   t.strictSame(world.toldOf(ID), ['silent']);
 });
+
+t.test('people hear in time of a device whose home dies after the next leader was away', async (t) => {
+  await using world = await FleetWorld.calm('a', 'b');
+  void say(world, 'b', 1);
+  await world.clock.advance(2 * SECOND_MS);
+  world.cut('a');
+  await world.clock.advance(30 * SECOND_MS);
+  world.heal('a');
+  await world.clock.advance(20 * SECOND_MS);
+  world.kill('b');
+  await world.clock.advance(10 * SECOND_MS + OFFLINE_MS);
+  t.strictSame(world.toldOf(ID), ['silent']);
+});

@@ -10,7 +10,7 @@ import { inLanes } from '../../base/turns.js';
 import { type DeviceNews, isHappening } from '../fleet-store.js';
 import { momentAt, wallMsOf } from '../moment.js';
 import type { DeskLedger, NewsDesk } from '../news.js';
-import { afterAbsence, firstHeard, isOvertaken, NO_STATUS } from '../presence.js';
+import { firstHeard, isOvertaken, NO_STATUS } from '../presence.js';
 import {
   type Decision,
   isUntrue,
@@ -89,9 +89,9 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
 
   /** Homes are gone: silence of their devices counts only from `graceMs` after now on. */
   orphaned(isGone: (home: string) => boolean, graceMs: number): void {
-    const nowMs = this.#options.clock.bootMs();
+    const heardMs = this.#options.clock.bootMs() + graceMs;
     for (const device of this.#options.devices.values())
-      if (isGone(device.home)) device.presence = afterAbsence(device.presence, nowMs, graceMs);
+      if (isGone(device.home)) device.presence = { ...device.presence, heardMs };
   }
 
   note(id: string): void {
