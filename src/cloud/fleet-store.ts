@@ -62,7 +62,6 @@ export interface FleetWatch {
   heard(id: string, report: Report): void | Promise<void>;
   /** Forgets a device and its news. Resolves when that is stored for good. Rejects with storage-failed and unavailable. */
   forget(id: string): Promise<void>;
-  sightings(): Iterable<Sighting>;
   /** One device; null: it has sent no heartbeat. */
   sighting(id: string): Sighting | null;
 }

@@ -171,17 +171,12 @@ export class Watch implements FleetWatch {
     if (devices.has(id)) await ledger.forget(id);
   }
 
-  *sightings(): Iterable<Sighting> {
-    for (const [id, device] of this.#options.devices) yield this.#shown(id, device);
-  }
-
   sighting(id: string): Sighting | null {
-    const device = this.#options.devices.get(id);
-    return device === undefined ? null : this.#shown(id, device);
-  }
-
-  #shown(id: string, { presence, heard, since, status }: Watched): Sighting {
-    const wallMs = (moment: Moment | null) => moment && wallMsOf(moment, this.#options.clock);
+    const { devices, clock } = this.#options;
+    const device = devices.get(id);
+    if (device === undefined) return null;
+    const { presence, heard, since, status } = device;
+    const wallMs = (moment: Moment | null) => moment && wallMsOf(moment, clock);
     return sightingOf(id, presence, { heardMs: wallMs(heard), sinceMs: wallMs(since), status });
   }
 

@@ -119,12 +119,12 @@ for (const [from, makeFrom] of Object.entries(PLACES))
       t.strictSame(recordsOf(await exported(target)), recordsOf(text));
 
       const before = await source.open();
-      const shown = [...before.watch.sightings()];
+      const shown = sightingsOf(before);
       const texts = await Promise.all(['on', 'off'].map((id) => before.documents.read(id)));
       await before.stop();
       const fleet = await target.open();
       await fleet.start();
-      t.strictSame([...fleet.watch.sightings()].sort(byId), shown.sort(byId));
+      t.strictSame(sightingsOf(fleet), shown);
       t.equal(fleet.watch.sighting('off')?.state, 'offline');
       for (const [n, id] of ['on', 'off'].entries())
         t.equal((await fleet.documents.read(id))?.text, texts[n]?.text);
@@ -142,7 +142,7 @@ for (const [from, makeFrom] of Object.entries(PLACES))
       await fleet.stop();
     });
 
-const byId = ({ id }: { id: string }, { id: other }: { id: string }) => (id < other ? -1 : 1);
+const sightingsOf = ({ watch }: FleetStore) => [...watch.ids].sort().map((id) => watch.sighting(id));
 
 for (const [name, make] of Object.entries(PLACES))
   t.test(`${name}: what people have not been told yet is decided again`, async (t) => {

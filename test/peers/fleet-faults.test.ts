@@ -104,10 +104,12 @@ t.test('a fleet under faults', { skip }, async (t) => {
   t.comment(`figures: ${kept} devices had no answer for ${DELAY_MS} ms or more`);
   const apart = told().filter(({ device, kind }) => kind !== 'back' && !script.concerns(device));
   t.comment(`figures: people were told of ${apart.length} other devices, because they could not be heard`);
-  for (const one of apart)
-    t.comment(`${one.device} at ${Math.round(one.acceptedMs)}\n${recordOf(triesOf(one.device), one)}`);
+  for (const one of apart) {
+    const record = recordOf(triesOf(one.device), one).replaceAll('\n', ';');
+    t.comment(`figures: ${one.device} by ${one.instance} at ${Math.round(one.acceptedMs)}:${record}`);
+  }
   for (const { what, instance, fromMs, toMs } of apart.length > 0 ? troubles : [])
-    t.comment(`${Math.round(fromMs)} to ${Math.round(toMs)}: ${what} ${instance ?? ''}`);
+    t.comment(`figures: ${Math.round(fromMs)} to ${Math.round(toMs)}: ${what} ${instance ?? ''}`);
   t.comment(
     `figures: ${sink.messages.length} notifications, ${sink.repeated} repeated requests, ${duplicates} duplicates`,
   );
