@@ -2,6 +2,7 @@
  * The three-way merge of the address book, for when device and cloud have both changed it. A document is a list of any
  * values: one that is not an entry is merged as well, but not shown.
  */
+import { grouped } from '../../base/collections.js';
 import { canonical, type JsonObject } from '../../base/json.js';
 import { type Entry, FIELDS, isEntry, targetOf, uidOf } from '../../mail/book/destination.js';
 
@@ -189,14 +190,7 @@ function changedMembers(given: unknown, kept: unknown): string[] {
 
 /** Groups of two and more entries that would notify the same place. */
 function sameTargets(merged: Document): Entry[][] {
-  const groups = new Map<string, Entry[]>();
-  for (const entry of entriesOf(merged)) {
-    const target = targetOf(entry);
-    const group = groups.get(target);
-    if (group) group.push(entry);
-    else groups.set(target, [entry]);
-  }
-  return [...groups.values()].filter(({ length }) => length > 1);
+  return [...grouped(entriesOf(merged), targetOf).values()].filter(({ length }) => length > 1);
 }
 
 /** The entries. A second value with the same uid is kept, but is not an entry. */
