@@ -298,13 +298,19 @@ t.test('an instance that was away takes no silence back with a heartbeat of befo
   t.strictSame(world.toldOf(ID), ['silent']);
 });
 
-t.test('the home keeps a device whose earlier heartbeat another instance writes later', async (t) => {
-  await using world = await FleetWorld.calm('a', 'b');
+/** The home of a device is `a`. Then etcd has no quorum, and `b` hears the device. */
+async function heardElsewhere(): Promise<FleetWorld> {
+  const world = await FleetWorld.calm('a', 'b');
   void say(world, 'a', 1);
   await world.clock.advance(2 * SECOND_MS);
   world.server.quorum = false;
   await world.clock.advance(20 * SECOND_MS);
   void say(world, 'b', 20_000);
+  return world;
+}
+
+t.test('the home keeps a device whose earlier heartbeat another instance writes later', async (t) => {
+  await using world = await heardElsewhere();
   for (const uptimeMs of [50_000, 80_000]) {
     await world.clock.advance(30 * SECOND_MS);
     void say(world, 'a', uptimeMs);
@@ -316,12 +322,7 @@ t.test('the home keeps a device whose earlier heartbeat another instance writes 
 });
 
 t.test('what was heard without a quorum is no silence yet when it is written late', async (t) => {
-  await using world = await FleetWorld.calm('a', 'b');
-  void say(world, 'a', 1);
-  await world.clock.advance(2 * SECOND_MS);
-  world.server.quorum = false;
-  await world.clock.advance(20 * SECOND_MS);
-  void say(world, 'b', 20_000);
+  await using world = await heardElsewhere();
   await world.clock.advance(2 * DELAYS.delayMs);
   world.server.onOp = (client, what) => {
     if (client.startsWith('b') && what === `txn ${AT}`) throw away();
