@@ -175,9 +175,10 @@ export function outagesOf(lines: readonly Line[]): Outage[] {
 }
 
 function outageFor(news: DeviceNews, outages: Outage[]): Outage {
-  const { kind, sinceMs } = news;
+  const sinceMs = 'sinceMs' in news ? (news.sinceMs ?? null) : null;
   const last = outages.at(-1);
-  if (kind !== 'back') {
+  if (news.kind !== 'back') {
+    const kind = news.kind === 'stopped' ? 'stopped' : 'silent';
     const outage: Outage = { kind, beganMs: sinceMs, endedMs: null, lastedMs: null, told: [] };
     outages.push(outage);
     return outage;

@@ -206,7 +206,9 @@ export class Teller {
       const plan = planFor(all, (direction) => isKnown(digestKey(direction)));
       const digests = plan.digests.map(({ direction, news: told }): Job => {
         const news = told.map((one) => one.news);
-        const [sinceMs = null] = news.flatMap((one) => one.sinceMs ?? []).sort((a, b) => a - b);
+        const [sinceMs = null] = news
+          .flatMap((one) => ('sinceMs' in one ? (one.sinceMs ?? []) : []))
+          .sort((a, b) => a - b);
         const devices = told.map(({ about }) => about);
         const text = () => digestOf(entry.lang, { direction, devices, sinceMs }, texts);
         return { key: digestKey(direction), entry, news, draft: () => notificationFor(entry, null, text()) };

@@ -1,9 +1,8 @@
 /** What a person is told at the end of a batch: every history of three news of a device, and the number for a digest. */
 import t from 'tap';
 import { type PlannedNews, planFor } from '../../src/cloud/telling.js';
-import type { Happening } from '../../src/cloud/texts/texts.js';
 
-function one(device: string, kind: Happening['kind'], isTold = false): PlannedNews {
+function one(device: string, kind: 'silent' | 'stopped' | 'back', isTold = false): PlannedNews {
   const id = `${device} ${kind}`;
   const news =
     kind === 'back'

@@ -157,7 +157,8 @@ export function testStore(t: Test, open: () => Place): void {
     await bench.steady(HOUR_MS, 'pump-4');
     t.strictSame(bench.told, [`silent ${ID}`]);
     t.equal(bench.sighting()?.state, 'offline');
-    const { sinceMs: silentMs } = bench.newsOf('silent');
+    const silent = bench.newsOf('silent');
+    const silentMs = 'sinceMs' in silent ? silent.sinceMs : null;
     bench.hear();
     const sinceMs = bench.outside.clock.wallMs();
     await bench.advance(3 * SECOND_MS);

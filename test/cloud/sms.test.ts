@@ -1,10 +1,15 @@
 /** The alphabet of SMS; and every SMS fits one message of a phone network, counted here by the table of 3GPP TS 23.038. */
 import t from 'tap';
-import { LANGS } from '../../src/base/langs.js';
+import { LANGS, type Lang } from '../../src/base/langs.js';
 import { DAY_MS, HOUR_MS } from '../../src/base/limits.js';
 import { folded } from '../../src/cloud/texts/sms.js';
-import type { About, Happening } from '../../src/cloud/texts/texts.js';
-import { smsOf } from '../../src/cloud/texts/texts.js';
+import { type About, type Happening, textOf } from '../../src/cloud/texts/texts.js';
+
+/** Of one kind of outage. */
+type Outage = Extract<Happening, { readonly kind: 'silent' | 'stopped' | 'back' }>;
+
+const smsOf = (lang: Lang, about: About, happening: Happening, timeZone: string) =>
+  textOf(lang, about, happening, { timeZone, publicUrl: null }).sms();
 
 const AT_MS = Date.UTC(2026, 10, 24, 9, 41);
 
@@ -49,7 +54,7 @@ const PLACES: readonly (readonly [string | null, string | null])[] = [
   ['Санкт-Петербург', 'Ewa Żółć'],
 ];
 
-const KINDS: readonly Happening[] = [
+const KINDS: readonly Outage[] = [
   { kind: 'silent', sinceMs: AT_MS },
   { kind: 'silent', sinceMs: null },
   { kind: 'stopped', sinceMs: AT_MS },

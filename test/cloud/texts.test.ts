@@ -2,7 +2,8 @@
 import t from 'tap';
 import { LANGS } from '../../src/base/langs.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import { type Happening, momentIn, spanIn, type Text, textOf } from '../../src/cloud/texts/texts.js';
+import { momentIn, spanIn } from '../../src/cloud/texts/moments.js';
+import { type Happening, type Text, textOf } from '../../src/cloud/texts/texts.js';
 
 const AT_MS = Date.UTC(2026, 10, 20, 9, 41);
 const UNITS = { day: DAY_MS, hour: HOUR_MS, minute: MINUTE_MS, second: SECOND_MS };
@@ -63,7 +64,7 @@ const NIGHT_MS = Date.UTC(2026, 10, 20, 3, 41);
 const written = (text: Text) => ({ ...text, sms: text.sms() });
 const KINDS = ['silent', 'stopped', 'back'] as const;
 
-function happened(kind: Happening['kind'], sinceMs: number | null, lastedMs: number | null): Happening {
+function happened(kind: (typeof KINDS)[number], sinceMs: number | null, lastedMs: number | null): Happening {
   return kind === 'back' ? { kind, sinceMs, lastedMs } : { kind, sinceMs };
 }
 

@@ -12,7 +12,7 @@ import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { Clock, Timer } from '../../src/base/system/clock.js';
 import { People } from '../../src/cloud/document.js';
 import { openEtcdFleet } from '../../src/cloud/etcd/fleet.js';
-import type { FleetStore, NewsBatch, Telling } from '../../src/cloud/fleet-store.js';
+import type { FleetStore, News, NewsBatch, Telling } from '../../src/cloud/fleet-store.js';
 import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
 import { FakeClock } from './clock.js';
 import { FakeEtcd } from './fake-etcd.js';
@@ -30,7 +30,7 @@ const STAYS = 0.7;
 export interface Told {
   readonly machine: string;
   readonly device: string;
-  readonly kind: 'silent' | 'stopped' | 'back';
+  readonly kind: News['kind'];
   readonly id: string;
   readonly atMs: number;
   /** Wall time since which it is so, as people are told; null: they are told of none. */
@@ -204,7 +204,9 @@ export class FleetWorld implements AsyncDisposable {
   tellAll(machine: string, { news }: NewsBatch): Telling {
     const journal = this.#journals.get(machine) ?? new Set();
     this.#journals.set(machine, journal);
-    for (const { id, device, kind, sinceMs } of news) {
+    for (const one of news) {
+      const { id, device, kind } = one;
+      const sinceMs = 'sinceMs' in one ? (one.sinceMs ?? null) : null;
       if (journal.has(id)) continue;
       journal.add(id);
       this.told.push({ machine, device, kind, id, atMs: this.clock.bootMs(), sinceMs });

@@ -1,22 +1,26 @@
 /**
  * The texts in Spanish.
  */
+import { EN } from './en.js';
 import type { Words } from './words.js';
 
 export const ES: Words = {
+  ...EN,
   greeting: 'Hola:',
   subject: {
+    ...EN.subject,
     silent: (device) => `${device} está sin conexión`,
     stopped: (device) => `${device}: el dispositivo sigue apagado`,
     back: (device) => `${device} vuelve a estar en línea`,
   },
   sentence: {
+    ...EN.sentence,
     silent: (device) => `El dispositivo «${device}» está sin conexión: ya no recibimos señales de él.`,
     stopped: (device) =>
       `El dispositivo «${device}» se apagó según lo previsto y aún no ha vuelto a conectarse.`,
     back: (device) => `El dispositivo «${device}» vuelve a estar en línea.`,
   },
-  moment: { silent: 'Última señal', stopped: 'Apagado desde el', back: 'En línea desde el' },
+  moment: { ...EN.moment, silent: 'Última señal', stopped: 'Apagado desde el', back: 'En línea desde el' },
   lasted: 'Duración de la interrupción',
   site: 'Ubicación',
   contact: 'Contacto',
@@ -37,11 +41,13 @@ export const ES: Words = {
       back: (device) => `${device} responde de nuevo`,
     },
     site: 'Lugar',
-    at: (day, month, time) => `${day}/${month}, ${time} h`,
-    moment: { silent: ' desde el ', stopped: ' desde el ', back: ' desde el ' },
+    day: (day, month) => `${day}/${month}`,
+    at: (day, time) => `${day}, ${time} h`,
+    moment: { ...EN.sms.moment, silent: ' desde el ', stopped: ' desde el ', back: ' desde el ' },
     lasted: 'Sin respuesta durante ',
   },
   digest: {
+    ...EN.digest,
     subject: {
       offline: (count) => `${count} dispositivos están sin conexión`,
       back: (count) => `${count} dispositivos vuelven a estar en línea`,

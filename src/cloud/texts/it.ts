@@ -1,22 +1,26 @@
 /**
  * The texts in Italian.
  */
+import { EN } from './en.js';
 import type { Words } from './words.js';
 
 export const IT: Words = {
+  ...EN,
   greeting: 'Gentile utente,',
   subject: {
+    ...EN.subject,
     silent: (device) => `${device} è offline`,
     stopped: (device) => `${device}: dispositivo ancora spento`,
     back: (device) => `${device} è di nuovo online`,
   },
   sentence: {
+    ...EN.sentence,
     silent: (device) => `il dispositivo «${device}» è offline: non ne riceviamo più alcun segnale.`,
     stopped: (device) =>
       `il dispositivo «${device}» è stato spento come previsto e non è ancora tornato online.`,
     back: (device) => `il dispositivo «${device}» è di nuovo online.`,
   },
-  moment: { silent: 'Ultimo segnale', stopped: 'Spento dal', back: 'Di nuovo online dal' },
+  moment: { ...EN.moment, silent: 'Ultimo segnale', stopped: 'Spento dal', back: 'Di nuovo online dal' },
   lasted: 'Durata dell’interruzione',
   site: 'Luogo',
   contact: 'Contatto',
@@ -31,11 +35,13 @@ export const IT: Words = {
   time: (time) => `, ore ${time}`,
   sms: {
     subject: { stopped: (device) => `Il dispositivo ${device} è ancora spento` },
-    at: (day, month, time) => `${day}/${month}, ore ${time}`,
-    moment: { silent: '. Ultimo segnale: ', stopped: ', dal ', back: ' dal ' },
+    day: (day, month) => `${day}/${month}`,
+    at: (day, time) => `${day}, ore ${time}`,
+    moment: { ...EN.sms.moment, silent: '. Ultimo segnale: ', stopped: ', dal ', back: ' dal ' },
     lasted: 'Interruzione: ',
   },
   digest: {
+    ...EN.digest,
     subject: {
       offline: (count) => `${count} dispositivi sono offline`,
       back: (count) => `${count} dispositivi sono di nuovo online`,

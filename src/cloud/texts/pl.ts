@@ -1,22 +1,26 @@
 /**
  * The texts in Polish.
  */
+import { EN } from './en.js';
 import { nounFor, type Words } from './words.js';
 
 export const PL: Words = {
+  ...EN,
   greeting: 'Szanowni Państwo,',
   subject: {
+    ...EN.subject,
     silent: (device) => `${device} jest offline`,
     stopped: (device) => `${device}: urządzenie nadal wyłączone`,
     back: (device) => `${device} jest ponownie online`,
   },
   sentence: {
+    ...EN.sentence,
     silent: (device) => `urządzenie „${device}” jest offline: nie otrzymujemy już od niego sygnałów.`,
     stopped: (device) =>
       `urządzenie „${device}” zostało planowo wyłączone i nie uruchomiło się jeszcze ponownie.`,
     back: (device) => `urządzenie „${device}” jest ponownie online.`,
   },
-  moment: { silent: 'Ostatni sygnał', stopped: 'Wyłączone od', back: 'Ponownie online od' },
+  moment: { ...EN.moment, silent: 'Ostatni sygnał', stopped: 'Wyłączone od', back: 'Ponownie online od' },
   lasted: 'Czas trwania przerwy',
   site: 'Lokalizacja',
   contact: 'Kontakt',
@@ -32,11 +36,13 @@ export const PL: Words = {
   time: (time) => `, godz. ${time}`,
   sms: {
     subject: { back: (device) => `${device} jest znowu online` },
-    at: (day, month, time) => `${day}.${String(month).padStart(2, '0')}, godz. ${time}`,
-    moment: { silent: '. Ostatni sygnał: ', stopped: ', od ', back: ' od ' },
+    day: (day, month) => `${day}.${String(month).padStart(2, '0')}`,
+    at: (day, time) => `${day}, godz. ${time}`,
+    moment: { ...EN.sms.moment, silent: '. Ostatni sygnał: ', stopped: ', od ', back: ' od ' },
     lasted: 'Przerwa: ',
   },
   digest: {
+    ...EN.digest,
     subject: {
       offline: (count) => `${count} ${devices(count)} offline`,
       back: (count) => `${count} ${devices(count)} ponownie online`,

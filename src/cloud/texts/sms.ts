@@ -61,22 +61,115 @@ export function isOneSms(text: string): boolean {
 function isInAlphabet(character: string): boolean {
   return BASIC.has(character) || EXTENDED.has(character);
 }
+
 /** The most letters of a name in a list. */
 const LISTED_CHARS_MAX = 40;
 
-/** The SMS with as many of `names` as fit: `37 devices are offline: Pump 1, Pump 2 and 35 more.` */
+/** A name in a list. */
+export function listedName(name: string): string {
+  return shortened(folded(name), LISTED_CHARS_MAX);
+}
+
+/** The SMS with as many of `items` as fit: `37 devices are offline: Pump 1, Pump 2 and 35 more.` */
 export function smsList(
   head: string,
   colon: string,
-  names: readonly string[],
+  items: readonly string[],
   more: (named: number) => string,
 ): string {
-  const shown = names.map((name) => shortened(folded(name), LISTED_CHARS_MAX));
-  for (let named = shown.length; named > 0; named--) {
-    const text = folded(`${head}${colon}${shown.slice(0, named).join(', ')}${more(named)}.`);
+  for (let named = items.length; named > 0; named--) {
+    const text = folded(`${head}${colon}${items.slice(0, named).join(', ')}${more(named)}.`);
     if (isOneSms(text)) return text;
   }
   return folded(`${head}.`);
+}
+
+/** A part of an SMS behind its first words. */
+export interface SmsPart {
+  /** What comes before it: `. Site: ` */
+  readonly lead: string;
+  /** Its texts, the whole one first. */
+  readonly versions: readonly string[];
+  /** How important each version is. The least important gives way first: to the next version, the last one to nothing. */
+  readonly weights: readonly number[];
+  /** A text of any length: it is cut before it gives way. */
+  readonly isCut?: boolean;
+}
+
+/** What is never left out. */
+export const ALWAYS = Number.POSITIVE_INFINITY;
+
+/** An SMS before it is made to fit: `head(name)`, then the parts. */
+interface SmsDraft {
+  readonly head: (name: string) => string;
+  readonly name: string;
+  readonly parts: readonly SmsPart[];
+}
+
+/** A cut text has at least this many characters, or is left out. */
+const CUT_CHARS_MIN = 12;
+/** A longer name is cut before a text that may be cut is left out. */
+const NAME_CHARS = 40;
+
+/**
+ * The SMS with as much of its parts as fits. The least important give way first; then those that fit beside what is left
+ * come back. At last the name is cut.
+ */
+export function fitted({ head, name, parts }: SmsDraft): string {
+  const whole = folded(name);
+  /** The version of each part; one past the last: left out. */
+  const shown = new Map(parts.map((part) => [part, 0]));
+  const say = (called = whole, cutPart: SmsPart | null = null, text = '') =>
+    joined([
+      head(called),
+      ...parts.flatMap((part) => {
+        const version = part === cutPart ? text : part.versions[shown.get(part) as number];
+        return version === undefined ? [] : [part.lead, version];
+      }),
+    ]);
+  const steps = parts
+    .flatMap((part) => part.weights.map((weight) => ({ part, weight })))
+    .sort((a, b) => a.weight - b.weight);
+  const taken: SmsPart[] = [];
+  for (const { part, weight } of steps) {
+    if (isOneSms(say())) break;
+    if (part.isCut) {
+      const found = cutPartToFit(part, whole, (called, text) => say(called, part, text));
+      if (found !== null) return found;
+    }
+    if (weight === ALWAYS) continue;
+    shown.set(part, (shown.get(part) as number) + 1);
+    taken.unshift(part);
+  }
+  for (const part of taken) {
+    const version = shown.get(part) as number;
+    shown.set(part, version - 1);
+    if (!isOneSms(say())) shown.set(part, version);
+  }
+  return cutToFit(whole, say);
+}
+
+/** The SMS with the longest beginning of the part; null: less than CUT_CHARS_MIN characters of it fit. */
+function cutPartToFit(
+  { versions }: SmsPart,
+  name: string,
+  say: (name: string, text: string) => string,
+): string | null {
+  const text = folded(versions[0] as string);
+  for (const called of [name, shortened(name, NAME_CHARS), shortened(name, CUT_CHARS_MIN)]) {
+    for (let chars = [...text].length; chars >= CUT_CHARS_MIN; chars--) {
+      const found = say(called, shortened(text, chars));
+      if (isOneSms(found)) return found;
+    }
+  }
+  return null;
+}
+
+/** One text of sentences. */
+function joined(pieces: readonly string[]): string {
+  let text = '';
+  for (const piece of pieces) text += text.endsWith('.') && piece.startsWith('.') ? piece.slice(1) : piece;
+  return folded(text.endsWith('.') ? text : `${text}.`);
 }
 
 /** The longest beginning of `name` with which the text fits. */

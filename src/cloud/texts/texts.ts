@@ -1,34 +1,65 @@
 /**
- * The texts of notifications, in the person's language: about one device, and the digest about many. The words are in the
- * file of each language.
+ * The texts of notifications, in the person's language: about one device, and about many. The words are in the file of each
+ * language. Texts of others (names, reasons, last words) are one harmless line each.
  */
 import type { Lang } from '../../base/langs.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../base/limits.js';
-import { DE } from './de.js';
-import { EN } from './en.js';
-import { ES } from './es.js';
-import { FR } from './fr.js';
-import { IT } from './it.js';
-import { NL } from './nl.js';
-import { PL } from './pl.js';
-import { cutToFit, folded, isOneSms, smsList } from './sms.js';
-import { type Direction, nounFor, type Words } from './words.js';
-
-const WORDS: Readonly<Record<Lang, Words>> = { nl: NL, fr: FR, de: DE, en: EN, it: IT, pl: PL, es: ES };
+import { cut, harmlessName, oneSpaced } from '../../base/text.js';
+import { WORDS } from './languages.js';
+import { momentIn, pointIn, shortMomentIn, spanIn, zoneAt } from './moments.js';
+import { ALWAYS, cutToFit, fitted, folded, isOneSms, listedName, type SmsPart, smsList } from './sms.js';
+import type { Direction, Words } from './words.js';
 
 /** A digest is for news of more devices than this. It names this many of them. */
 export const DIGEST_DEVICES = 20;
 /** A phone call or push message names this many devices. */
 const SPOKEN_DEVICES = 5;
+/** The characters of a device's own text that a message shows. */
+const OWN_TEXT_CHARS_MAX = 120;
+
+/** Why a device was away: it ran throughout, or it came back `upMs` after its start. */
+export type Why = { readonly kind: 'ran' } | { readonly kind: 'restarted'; readonly upMs: number };
 
 /** News about a device. Moments are wall times; null: not known. */
 export type Happening =
-  /** The last heartbeat came at `sinceMs`. */
-  | { readonly kind: 'silent'; readonly sinceMs: number | null }
-  /** It announced a stop at `sinceMs` and has not come back. */
-  | { readonly kind: 'stopped'; readonly sinceMs: number | null }
-  /** The next heartbeat came at `sinceMs`, after `lastedMs` of silence. */
-  | { readonly kind: 'back'; readonly sinceMs: number | null; readonly lastedMs: number | null };
+  /** The last heartbeat came at `sinceMs`; or it announced a stop then and has not come back. `word`: its last word. */
+  | { readonly kind: 'silent' | 'stopped'; readonly sinceMs: number | null; readonly word?: string }
+  /** The next heartbeat came at `sinceMs`, after `lastedMs` of silence. `flaps`: so many absences since then. */
+  | {
+      readonly kind: 'back';
+      readonly sinceMs: number | null;
+      readonly lastedMs: number | null;
+      readonly why?: Why;
+      readonly flaps?: { readonly times: number; readonly sinceMs: number | null };
+    }
+  /** So many outages began and ended outside a person's hours, from the first to the end of the last. Never stored. */
+  | {
+      readonly kind: 'was';
+      readonly sinceMs: number | null;
+      readonly untilMs: number | null;
+      readonly times: number;
+    }
+  /** Nobody is told of its silence until then. `sinceMs`: when that was said; without it the text names the day. */
+  | {
+      readonly kind: 'quiet';
+      readonly sinceMs?: number | null;
+      readonly untilMs: number;
+      readonly why: string | null;
+    }
+  /** It said this at `sinceMs`, and may fall silent. */
+  | { readonly kind: 'word'; readonly sinceMs: number | null; readonly word: string }
+  /** A reminder: the outage that people know goes on. */
+  | { readonly kind: 'still'; readonly sinceMs: number | null; readonly lastedMs: number | null }
+  /** It is online, but its mails do not leave since then. `relay`: its state, if that is why. */
+  | {
+      readonly kind: 'stuck';
+      readonly sinceMs: number | null;
+      readonly relay: string | null;
+      readonly failed: number;
+    }
+  /** They leave again. */
+  | { readonly kind: 'flows'; readonly sinceMs: number | null }
+  /** A test. `uid`: of one person; null: of all. */
+  | { readonly kind: 'drill'; readonly key: string; readonly uid: string | null };
 
 /** One notification. */
 export interface Text {
@@ -44,10 +75,12 @@ export interface Text {
 
 /** What the settings say about all texts. */
 export interface TextOptions {
-  /** An IANA name, or UTC. */
+  /** An IANA name, or UTC: the person's own, or the cloud's. */
   readonly timeZone: string;
   /** A page about the devices, for the last line of a mail; null: no such line. */
   readonly publicUrl: string | null;
+  /** Of a drill: the page to confirm it, for this person. Without it, as for a call that is read aloud, nothing is asked. */
+  readonly link?: string | null;
 }
 
 /** The device that a text is about. */
@@ -65,29 +98,205 @@ interface DigestContent {
   readonly sinceMs: number | null;
 }
 
+/** A site of `total` devices. `silent` of them fell silent together, or are back. */
+export interface SiteContent extends DigestContent {
+  readonly site: string;
+  readonly silent: number;
+  readonly total: number;
+}
+
+/** The outages of a week that ends at `weekEndsMs`, for a person of `total` devices. */
+export interface WeekContent {
+  readonly weekEndsMs: number;
+  /** Those with outages. `isOffline`: now. */
+  readonly devices: readonly {
+    readonly about: About;
+    readonly times: number;
+    readonly lastedMs: number | null;
+    readonly isOffline?: boolean;
+  }[];
+  /** Those that are quiet now. */
+  readonly quietDevices: readonly About[];
+  readonly total: number;
+}
+
+/** All that the text about a device is made of. Its strings are harmless. */
+interface Told {
+  readonly lang: Lang;
+  readonly words: Words;
+  readonly about: About;
+  readonly happening: Happening;
+  readonly options: TextOptions;
+}
+
+/** A fact with its label. `isSaid`: the subject has it already. */
+interface Fact {
+  readonly label: string;
+  /** Null: not known, and left out. */
+  readonly fact: string | null;
+  readonly isSaid?: boolean;
+}
+
 /** The text about a device in a language. */
 export function textOf(lang: Lang, about: About, happening: Happening, options: TextOptions): Text {
   const words = WORDS[lang];
-  const { timeZone } = options;
-  const { kind, sinceMs } = happening;
-  const { device, site, contact } = about;
-  const lastedMs = kind === 'back' ? happening.lastedMs : null;
-  // Unknown and uncertain facts are left out.
-  const known: readonly (readonly [label: string, fact: string | null])[] = [
-    [words.site, site],
-    [words.moment[kind], sinceMs === null ? null : momentIn(lang, sinceMs, timeZone)],
-    [words.lasted, lastedMs === null ? null : spanIn(lang, lastedMs)],
-    [words.contact, contact],
-  ];
-  const facts = known.flatMap(([label, fact]) => (fact !== null ? [`${label}${words.colon}${fact}`] : []));
-  const subject = words.subject[kind](device);
-  const said = [words.sentence[kind](device), ...facts].join('\n');
+  const told: Told = {
+    ...{ lang, words, options },
+    about: harmlessAbout(about),
+    happening: harmlessHappening(happening),
+  };
+  const remarks = remarksOf(told, words);
+  const facts = factsOf(told).filter(({ fact }) => fact !== null);
+  const lineFor = ({ label, fact }: Fact) => `${label}${words.colon}${fact}`;
+  const subject = subjectOf(told);
+  const said = [words.sentence[happening.kind](told.about.device), ...remarks, ...facts.map(lineFor)];
+  const unsaid = facts.filter(({ isSaid }) => isSaid !== true).map(lineFor);
+  const link = happening.kind === 'drill' ? (options.link ?? null) : null;
+  const asked = link === null ? [] : [`${words.drill.seen} ${link}`];
   return {
     subject,
-    plain: mailOf(words, kind === 'back' ? [said] : [said, words.promise], options),
-    short: [subject, ...facts].map((sentence) => sentence.replace(/(?<!\.)$/, '.')).join(' '),
-    sms: () => smsOf(lang, about, happening, timeZone),
+    plain: mailOf(words, [said.join('\n'), ...closingOf(told)], options),
+    short: [...[subject, ...remarks, ...unsaid].map(asSentence), ...asked].join(' '),
+    sms: () => (happening.kind === 'drill' ? drillSms(told) : fitted(draftOf(told))),
   };
+}
+
+function asSentence(text: string): string {
+  return text.endsWith('.') ? text : `${text}.`;
+}
+
+function harmlessAbout({ device, site, contact }: About): About {
+  return { device: harmlessOr(device, '?'), site: lineOf(site), contact: lineOf(contact) };
+}
+
+function harmlessHappening(happening: Happening): Happening {
+  if (happening.kind === 'quiet') return { ...happening, why: ownText(happening.why) };
+  if (happening.kind === 'word') return { ...happening, word: ownText(happening.word) ?? '?' };
+  if (happening.kind !== 'silent' && happening.kind !== 'stopped') return happening;
+  const { word, ...rest } = happening;
+  const line = ownText(word);
+  return line === null ? rest : { ...rest, word: line };
+}
+
+function harmlessOr(text: string, instead: string): string {
+  return lineOf(text) ?? instead;
+}
+
+/** The text as one harmless line; null if nothing of it can be seen. */
+function lineOf(text: string | null | undefined): string | null {
+  const line = oneSpaced(harmlessName(text ?? '', ' '));
+  return /[\p{L}\p{N}\p{P}\p{S}]/u.test(line) ? line : null;
+}
+
+function ownText(text: string | null | undefined): string | null {
+  const line = lineOf(text);
+  return line === null ? null : cut(line, OWN_TEXT_CHARS_MAX).trimEnd();
+}
+
+function subjectOf(told: Told): string {
+  const { words, about, happening } = told;
+  const subject = words.subject[happening.kind](about.device, subjectFact(told));
+  const own = happening.kind === 'quiet' ? happening.why : happening.kind === 'word' ? happening.word : null;
+  return own === null ? subject : `${subject}${words.colon}${own}`;
+}
+
+/** See OfDevice of words.ts. */
+function subjectFact({ lang, words, happening, options: { timeZone } }: Told): string | null {
+  const point = (wallMs: number, knownMs: number | null) => pointIn(lang, wallMs, timeZone, knownMs);
+  if (happening.kind === 'quiet')
+    return words.when.until(point(happening.untilMs, happening.sinceMs ?? null));
+  if (happening.kind === 'still')
+    return happening.lastedMs === null ? null : spanIn(lang, happening.lastedMs);
+  if (happening.kind !== 'was') return null;
+  const { sinceMs, untilMs, times } = happening;
+  if (sinceMs === null || untilMs === null) return null;
+  const [from, to] = [point(sinceMs, null), point(untilMs, sinceMs)];
+  return times > 1 ? words.when.repeated(times, from, to) : words.when.period(from, to);
+}
+
+/** Why a device was away, in sentences. */
+function remarksOf(
+  { lang, happening, options: { timeZone } }: Told,
+  { why: says, flaps: sayFlaps }: Pick<Words, 'why' | 'flaps'>,
+): string[] {
+  if (happening.kind !== 'back') return [];
+  const { why, flaps, sinceMs } = happening;
+  return [
+    ...(why === undefined ? [] : [why.kind === 'ran' ? says.ran : says.restarted(spanIn(lang, why.upMs))]),
+    ...(flaps === undefined || flaps.times < 2
+      ? []
+      : [
+          sayFlaps(
+            flaps.times,
+            flaps.sinceMs === null ? null : pointIn(lang, flaps.sinceMs, timeZone, sinceMs),
+          ),
+        ]),
+  ];
+}
+
+function factsOf(told: Told): Fact[] {
+  const { words, about } = told;
+  return [
+    { label: words.site, fact: about.site },
+    ...factsOfKind(told),
+    { label: words.contact, fact: about.contact },
+  ];
+}
+
+function factsOfKind({ lang, words, happening, options: { timeZone } }: Told): Fact[] {
+  const moment = (label: string, wallMs: number | null, isSaid = false): Fact => ({
+    ...{ label, isSaid },
+    fact: wallMs === null ? null : momentIn(lang, wallMs, timeZone),
+  });
+  const span = (label: string, ms: number | null, isSaid = false): Fact => ({
+    ...{ label, isSaid },
+    fact: ms === null ? null : spanIn(lang, ms),
+  });
+  if (happening.kind === 'was') {
+    const { sinceMs, untilMs, times } = happening;
+    const isSaid = sinceMs !== null && untilMs !== null;
+    const isOne = isSaid && times === 1;
+    return [
+      moment(words.was.from, sinceMs, isSaid),
+      moment(words.was.to, untilMs, isSaid),
+      { label: words.was.times, fact: times > 1 ? String(times) : null, isSaid },
+      span(words.lasted, isOne ? untilMs - sinceMs : null),
+    ];
+  }
+  if (happening.kind === 'quiet') {
+    return [
+      moment(words.moment.quiet, happening.untilMs, true),
+      { label: words.quiet.why, fact: happening.why, isSaid: true },
+    ];
+  }
+  if (happening.kind === 'drill') return [];
+  const since = moment(words.moment[happening.kind], happening.sinceMs);
+  if (happening.kind === 'back') return [since, span(words.lasted, happening.lastedMs)];
+  if (happening.kind === 'still') return [since, span(words.lastsFor, happening.lastedMs, true)];
+  if (happening.kind === 'word')
+    return [{ label: words.lastWord, fact: happening.word, isSaid: true }, since];
+  if (happening.kind === 'stuck') return [since, ...stuckFacts(words, happening)];
+  if (happening.kind === 'flows') return [since];
+  return [since, { label: words.lastWord, fact: happening.word ?? null }];
+}
+
+function stuckFacts(
+  { stuck }: Words,
+  { relay, failed }: Extract<Happening, { readonly kind: 'stuck' }>,
+): [relay: Fact, failed: Fact] {
+  const state = relay === 'failing' || relay === 'refusing' ? stuck.states[relay] : null;
+  return [
+    { label: stuck.relay, fact: state },
+    { label: stuck.failed, fact: failed > 0 ? String(failed) : null },
+  ];
+}
+
+/** The paragraphs of a mail after the facts. */
+function closingOf({ words, happening: { kind }, options: { link = null } }: Told): string[] {
+  if (kind === 'quiet') return [words.quiet.means];
+  if (kind === 'stuck') return [words.stuck.promise];
+  if (kind === 'drill') return link === null ? [] : [`${words.drill.confirm}${words.colon}${link}`];
+  return kind === 'silent' || kind === 'stopped' || kind === 'still' ? [words.promise] : [];
 }
 
 /** The text of a mail around these paragraphs. */
@@ -97,36 +306,92 @@ function mailOf(words: Words, paragraphs: readonly string[], { publicUrl }: Text
   return `${[greeting, ...paragraphs, closing, ...link].join('\n\n')}\n`;
 }
 
-/**
- * The SMS about a device, whatever the names are. The site, the contact, the time zone and the length of an outage are left
- * out, in this order, while it is too long. Then the device's name is cut.
- */
-export function smsOf(lang: Lang, about: About, happening: Happening, timeZone: string): string {
-  const { subject, site, contact, colon, sms } = WORDS[lang];
-  const { kind, sinceMs } = happening;
-  const say = sms.subject?.[kind] ?? subject[kind];
-  const device = folded(about.device);
-  const lastedMs = kind === 'back' ? happening.lastedMs : null;
-  const lasted = sentence(sms.lasted, lastedMs === null ? null : spanIn(lang, lastedMs));
-  const where = sentence(`${sms.site ?? site}${colon}`, about.site);
-  const who = sentence(`${contact}${colon}`, about.contact);
-  const at = (withZone: boolean) =>
-    sinceMs === null ? '' : `${sms.moment[kind]}${shortMomentIn(lang, sinceMs, timeZone, withZone)}`;
-  const head = (name: string, withZone = false) => folded(`${say(name)}${at(withZone)}.`);
-  const whole = head(device, true);
-  const attempts = [
-    `${whole}${lasted}${where}${who}`,
-    `${whole}${lasted}${who}`,
-    `${whole}${lasted}${where}`,
-    `${whole}${lasted}`,
-    `${head(device)}${lasted}`,
-  ];
-  return attempts.find(isOneSms) ?? cutToFit(device, head);
+/** What an SMS leaves out first, if it is too long. */
+const WEIGHTS = { site: 1, contact: 2, zone: 3, lasted: 4, why: 5, flaps: 6, moment: 7, own: 8 };
+
+/** The SMS about a device, whatever the names are. WEIGHTS and `fitted` say what is left out while it is too long. */
+function draftOf(told: Told) {
+  const { words, about, happening } = told;
+  const { sms, contact, colon } = words;
+  const say = sms.subject?.[happening.kind] ?? words.subject[happening.kind];
+  const fact = subjectFact(told);
+  return {
+    head: (name: string) => say(name, fact),
+    name: about.device,
+    parts: [
+      ...smsMoment(told),
+      ...smsFacts(told),
+      ...smsPart(`. ${sms.site ?? words.site}${colon}`, about.site, WEIGHTS.site),
+      ...smsPart(`. ${contact}${colon}`, about.contact, WEIGHTS.contact),
+    ],
+  };
 }
 
-/** One more sentence of an SMS; '' without a fact. */
-function sentence(label: string, fact: string | null): string {
-  return fact === null ? '' : folded(` ${label}${fact}${fact.endsWith('.') ? '' : '.'}`);
+/** None without a text. */
+function smsPart(lead: string, text: string | null, weight: number, isCut = false): SmsPart[] {
+  return text === null ? [] : [{ lead, versions: [text], weights: [weight], isCut }];
+}
+
+/** When it happened. The event and its moment stay, but a device's own words are worth more than the moment. */
+function smsMoment({ lang, words, happening, options: { timeZone } }: Told): SmsPart[] {
+  if (happening.kind === 'drill') return [];
+  if (happening.kind === 'quiet' || happening.kind === 'was') {
+    // Their first words have it.
+    const { kind, sinceMs = null, untilMs } = happening;
+    const isSaid = untilMs !== null && (kind === 'quiet' || sinceMs !== null);
+    return smsPart('', isSaid ? zoneAt(untilMs, timeZone) : null, WEIGHTS.zone);
+  }
+  const { kind, sinceMs } = happening;
+  // A last word follows its event at once.
+  if (sinceMs === null) return [];
+  const moment = shortMomentIn(lang, sinceMs, timeZone);
+  const isLight =
+    kind === 'word' || kind === 'still' || ('word' in happening && happening.word !== undefined);
+  const versions = [`${moment}${zoneAt(sinceMs, timeZone)}`, moment];
+  const weights = [WEIGHTS.zone, isLight ? WEIGHTS.moment : ALWAYS];
+  return [{ lead: words.sms.moment[kind], versions, weights }];
+}
+
+/** What else the SMS says of its event. */
+function smsFacts(told: Told): SmsPart[] {
+  const { lang, words, happening } = told;
+  const { sms, colon, lastWord } = words;
+  if (happening.kind === 'quiet') return smsPart(colon, happening.why, WEIGHTS.own, true);
+  if (happening.kind === 'silent' || happening.kind === 'stopped')
+    return smsPart(`. ${lastWord}${colon}`, happening.word ?? null, WEIGHTS.own, true);
+  if (happening.kind === 'stuck') {
+    const [relay, failed] = stuckFacts(words, happening);
+    return [
+      ...smsPart(`. ${relay.label}${colon}`, relay.fact, WEIGHTS.why),
+      ...smsPart(`. ${failed.label}${colon}`, failed.fact, WEIGHTS.flaps),
+    ];
+  }
+  if (happening.kind !== 'back') return [];
+  const { lastedMs, why } = happening;
+  const said = remarksOf(told, { why: { ...words.why, ...sms.why }, flaps: sms.flaps ?? words.flaps });
+  return [
+    ...smsPart(`. ${sms.lasted}`, lastedMs === null ? null : spanIn(lang, lastedMs), WEIGHTS.lasted),
+    ...said.flatMap((text, index) =>
+      smsPart('. ', text, why !== undefined && index === 0 ? WEIGHTS.why : WEIGHTS.flaps),
+    ),
+  ];
+}
+
+/** The link is never cut. If it fills an SMS, it is left out with its question. */
+function drillSms({ words, about, options: { link = null } }: Told): string {
+  const { seen, device, brief } = words.drill;
+  const say = words.sms.subject?.drill ?? words.subject.drill;
+  const name = folded(about.device);
+  if (link === null) return cutToFit(name, (called) => folded(`${say(called, null)}.`));
+  const asked = (head: string) => folded(`${head} ${seen} ${link}`);
+  const cutName = cutToFit(name, (called) => asked(`${say(called, null)}.`));
+  const attempts = [
+    ...(cutName.includes(`${say('...', null)}`) ? [] : [cutName]),
+    asked(`${say(device, null)}.`),
+    asked(brief),
+    `${brief} ${link}`,
+  ];
+  return attempts.find(isOneSms) ?? cutToFit(name, (called) => folded(`${say(called, null)}.`));
 }
 
 /** The digest about these devices in a language. */
@@ -135,42 +400,124 @@ export function digestOf(
   { direction, devices, sinceMs }: DigestContent,
   options: TextOptions,
 ): Text {
+  const { digest } = WORDS[lang];
+  const count = devices.length;
+  const [subject, smsHead] = [digest.subject, digest.sms ?? digest.subject].map((say) =>
+    say[direction](count),
+  );
+  return manyOf(lang, { direction, devices, sinceMs }, subject as string, (at) => `${smsHead}${at}`, options);
+}
+
+/** The text about devices of one site that fell silent together, or are back. */
+export function siteOf(lang: Lang, content: SiteContent, options: TextOptions): Text {
+  const { direction, silent, total } = content;
+  const { digest } = WORDS[lang];
+  const site = harmlessOr(content.site, '?');
+  const say = (digest.siteSms ?? digest.site)[direction];
+  const subject = digest.site[direction](site, silent, total);
+  const smsHead = (at: string) =>
+    cutToFit(folded(site), (called) => folded(`${say(called, silent, total)}${at}`));
+  const devices = content.devices.map((about) => ({ ...about, site: null }));
+  return manyOf(lang, { ...content, devices }, subject, smsHead, options);
+}
+
+/** `smsHead`: the first words of an SMS with this moment. */
+function manyOf(
+  lang: Lang,
+  { direction, devices, sinceMs }: DigestContent,
+  subject: string,
+  smsHead: (at: string) => string,
+  options: TextOptions,
+): Text {
   const { timeZone } = options;
   const words = WORDS[lang];
   const { colon, digest } = words;
-  const count = devices.length;
-  const subject = digest.subject[direction](count);
-  const sorted = sortedByName(devices);
-  const listed = sorted.slice(0, DIGEST_DEVICES);
   const since = sinceMs === null ? null : momentIn(lang, sinceMs, timeZone);
+  const sorted = sortedByName(devices.map(harmlessAbout));
   const names = sorted.map(({ device }) => device);
-  const moreThan = (named: number) => (count > named ? ` ${digest.more(count - named)}` : '');
-  const plain = mailOf(
-    words,
-    [
-      [
-        direction === 'offline' ? `${subject}${digest.signals}` : `${subject}.`,
-        ...(since === null ? [] : [`${capital(digest.since)}${colon}${since}`]),
-      ].join('\n'),
-      [
-        ...listed.map(({ device, site }) => (site === null ? `- ${device}` : `- ${device} (${site})`)),
-        ...(count > listed.length ? [digest.more(count - listed.length)] : []),
-      ].join('\n'),
-      ...(direction === 'offline' ? [digest.promise] : []),
-    ],
-    options,
-  );
+  const moreThan = (named: number) => (names.length > named ? ` ${digest.more(names.length - named)}` : '');
+  const isOffline = direction === 'offline';
+  const head = [
+    isOffline ? `${subject}${digest.signals}` : `${subject}.`,
+    ...(since === null ? [] : [`${capital(digest.since)}${colon}${since}`]),
+  ];
+  const lines = sorted.map(({ device, site }) => (site === null ? `- ${device}` : `- ${device} (${site})`));
+  const paragraphs = [head.join('\n'), listOf(words, lines), ...(isOffline ? [digest.promise] : [])];
   const spoken = `${names.slice(0, SPOKEN_DEVICES).join(', ')}${moreThan(SPOKEN_DEVICES)}`;
   return {
     subject,
-    plain,
-    short: `${subject}${since === null ? '' : `, ${digest.since} ${since}`}${colon}${spoken}.`,
+    plain: mailOf(
+      words,
+      paragraphs.filter((text) => text !== ''),
+      options,
+    ),
+    short: `${subject}${since === null ? '' : `, ${digest.since} ${since}`}${spoken === '' ? '' : `${colon}${spoken}`}.`,
     sms: () => {
-      const say = (digest.sms ?? digest.subject)[direction];
-      const at = sinceMs === null ? '' : `, ${digest.since} ${shortMomentIn(lang, sinceMs, timeZone, true)}`;
-      return smsList(`${say(count)}${at}`, colon, names.slice(0, DIGEST_DEVICES), moreThan);
+      const at =
+        sinceMs === null
+          ? ''
+          : `, ${digest.since} ${shortMomentIn(lang, sinceMs, timeZone)}${zoneAt(sinceMs, timeZone)}`;
+      return smsList(smsHead(at), colon, names.slice(0, DIGEST_DEVICES).map(listedName), moreThan);
     },
   };
+}
+
+/** The lines of a list in a mail: DIGEST_DEVICES of them. */
+function listOf({ digest }: Words, lines: readonly string[]): string {
+  const more = lines.length - DIGEST_DEVICES;
+  return [...lines.slice(0, DIGEST_DEVICES), ...(more > 0 ? [digest.more(more)] : [])].join('\n');
+}
+
+/** The text about the outages of a week; that all is clear, if there were none. */
+export function weeklyOf(lang: Lang, content: WeekContent, options: TextOptions): Text {
+  const words = WORDS[lang];
+  const { weekly, digest, colon } = words;
+  const { devices, total } = content;
+  const rows = weekRows(lang, devices);
+  const count = rows.length;
+  const subject = count === 0 ? weekly.clear : weekly.outages(count);
+  const quiet = sortedByName(content.quietDevices.map(harmlessAbout)).map(({ device }) => device);
+  const moreThan = (all: number, named: number) => (all > named ? ` ${digest.more(all - named)}` : '');
+  const quietLine = `${quiet.slice(0, DIGEST_DEVICES).join(', ')}${moreThan(quiet.length, DIGEST_DEVICES)}`;
+  const head = [
+    `${subject}. ${weekly.watched(total)}`,
+    `${weekly.until}${colon}${momentIn(lang, content.weekEndsMs, options.timeZone)}`,
+    ...(quiet.length === 0 ? [] : [`${weekly.quiet}${colon}${quietLine}`]),
+  ];
+  const lines = rows.map(
+    ({ device, site, line }) => `- ${device}${site === null ? '' : ` (${site})`}${colon}${line}`,
+  );
+  const spoken = rows.slice(0, SPOKEN_DEVICES).map(({ device, line }) => `${device} (${line})`);
+  return {
+    subject,
+    plain: mailOf(words, [head.join('\n'), ...(count === 0 ? [] : [listOf(words, lines)])], options),
+    short:
+      count === 0
+        ? `${subject}. ${weekly.watched(total)}`
+        : `${subject}${colon}${spoken.join(', ')}${moreThan(count, SPOKEN_DEVICES)}.`,
+    sms: () =>
+      count === 0
+        ? folded(`${subject}. ${weekly.watched(total)}`)
+        : smsList(
+            subject,
+            colon,
+            rows.slice(0, DIGEST_DEVICES).map(({ device, line }) => `${listedName(device)} (${line})`),
+            (named) => moreThan(count, named),
+          ),
+  };
+}
+
+/** Each device with its outages of a week, the longest first. */
+function weekRows(lang: Lang, devices: WeekContent['devices']) {
+  const { weekly } = WORDS[lang];
+  const byName = new Map(devices.map((one) => [harmlessAbout(one.about), one]));
+  return sortedByName([...byName.keys()])
+    .map((about) => ({ ...about, ...(byName.get(about) as WeekContent['devices'][number]) }))
+    .sort((a, b) => (b.lastedMs ?? 0) - (a.lastedMs ?? 0))
+    .map(({ device, site, times, lastedMs, isOffline }) => ({
+      ...{ device, site },
+      line: `${weekly.line(times, lastedMs === null ? null : spanIn(lang, lastedMs))}${isOffline ? `, ${weekly.still}` : ''}`,
+    }));
 }
 
 function capital(word: string): string {
@@ -188,65 +535,4 @@ function sortedByName(devices: readonly About[]): About[] {
 function sortKeyOf(name: string): string {
   const plain = name.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase();
   return plain.replace(/\d+/g, (digits) => digits.padStart(16, '0'));
-}
-
-const UNITS_MS = [DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS] as const;
-
-/** `ms` in its largest unit and the next smaller one, rounded down: `2 hours and 5 minutes`, `1 minuta`. */
-export function spanIn(lang: Lang, ms: number): string {
-  const { units, and } = WORDS[lang];
-  const wholeMs = Math.max(ms, SECOND_MS);
-  const largest = UNITS_MS.findIndex((unitMs) => wholeMs >= unitMs);
-  const say = (index: number, count: number) => `${count} ${nounFor(count, units[index] as string)}`;
-  const unitMs = UNITS_MS[largest] as number;
-  const count = Math.floor(wholeMs / unitMs);
-  const restUnitMs = UNITS_MS[largest + 1];
-  const rest = restUnitMs === undefined ? 0 : Math.floor((wholeMs % unitMs) / restUnitMs);
-  return rest === 0 ? say(largest, count) : `${say(largest, count)} ${and} ${say(largest + 1, rest)}`;
-}
-
-/** A moment with its time zone: `20 November 2026, 09:41 (UTC)`. Throws RangeError for an unknown zone. */
-export function momentIn(lang: Lang, wallMs: number, timeZone: string): string {
-  const { months, date, time } = WORDS[lang];
-  const { year, month, day, clock, offset } = localOf(wallMs, timeZone);
-  return `${date(day, months.split(' ')[month - 1] as string, year)}${time(clock)} (${offset})`;
-}
-
-/** A moment for a short text, without its year: `24-11 om 09:41`, if wanted with its zone: `24-11 om 09:41 (UTC)`. */
-function shortMomentIn(lang: Lang, wallMs: number, timeZone: string, withZone: boolean): string {
-  const { month, day, clock, offset } = localOf(wallMs, timeZone);
-  return `${WORDS[lang].sms.at(day, month, clock)}${withZone ? ` (${offset})` : ''}`;
-}
-
-interface Local {
-  readonly year: number;
-  /** From 1. */
-  readonly month: number;
-  readonly day: number;
-  /** `09:41` */
-  readonly clock: string;
-  /** `UTC`, `UTC+01:00` */
-  readonly offset: string;
-}
-
-function localOf(wallMs: number, timeZone: string): Local {
-  const offset = offsetAt(wallMs, timeZone);
-  const [, sign = '+', hours = '0', minutes = '0'] = /([+-])(\d\d):(\d\d)$/.exec(offset) ?? [];
-  const offsetMs = Number(hours) * HOUR_MS + Number(minutes) * MINUTE_MS;
-  const date = new Date(sign === '+' ? wallMs + offsetMs : wallMs - offsetMs);
-  return {
-    year: date.getUTCFullYear(),
-    month: date.getUTCMonth() + 1,
-    day: date.getUTCDate(),
-    clock: date.toISOString().slice(11, 16),
-    offset,
-  };
-}
-
-/** `UTC`, `UTC+01:00`. Without Intl for UTC: it would take 8 MB. */
-function offsetAt(wallMs: number, timeZone: string): string {
-  if (timeZone === 'UTC') return timeZone;
-  const format = new Intl.DateTimeFormat('en', { timeZone, timeZoneName: 'longOffset' });
-  const found = format.formatToParts(wallMs).find(({ type }) => type === 'timeZoneName');
-  return String(found?.value).replace('GMT', 'UTC');
 }
