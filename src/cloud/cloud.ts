@@ -125,7 +125,7 @@ async function build(
   const short = send === undefined ? null : { send, isOnline: () => true };
   const openTokens = tokenSources(system, directoryOf(config));
   const delivery = new Delivery({ store, config, ...system, openTokens, short, recordsEach: true });
-  const ways = { takesMail: config.relays.length > 0, takesShort: short !== null };
+  const ways = { takesMail: config.relays.length > 0, takesShort: short !== null, takesHook: false };
   const texts = { timeZone: config.cloudServerTimeZone, publicUrl: config.cloudServerPublicUrl };
   const accepted = new AcceptedMessages({
     store,
@@ -137,12 +137,15 @@ async function build(
   const fleet: FleetStore = await openFleet(config, system, {
     people,
     accept: (...message) => accepted.accept(...message),
-    tell: (batch, isClosed) => teller.tell(batch, isClosed),
+    tell: (news, isLast) => teller.tell(news, isLast),
   });
   const { documents, watch, keys } = fleet;
   const toPeople = storeOfTeller(fleet, store, accepted);
   const outages = new OutageLog({ ...system, directory: join(directoryOf(config), 'outages') });
-  const teller: Teller = new Teller({ store: toPeople, documents, people, texts, ...ways, log, outages });
+  const teller: Teller = new Teller({
+    ...{ store: toPeople, documents, people, texts, ...ways, clock, log, outages },
+    quietUntilMs: (id) => watch.sighting(id)?.marks.quiet?.untilMs ?? null,
+  });
   const { takeMessage } = fleet;
   const outbox = new Outbox({ takeMessage, ...ways, hourlyLimit: config.cloudServerHourlyLimit, clock, log });
   const mails = new Mails({

@@ -9,7 +9,8 @@ import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import type { DeviceKeys, FleetDocuments, FleetWatch } from './fleet-store.js';
 import { OPERATOR } from './keys.js';
-import { type DeviceStatus, NO_STATUS, needsHelp, type Sighting } from './presence.js';
+import { type DeviceStatus, NO_STATUS, needsHelp } from './presence.js';
+import type { Sighting } from './sighting.js';
 
 /** Devices of the file store, and of one page of a list. */
 export const CLOUD_DEVICES_MAX = 10_000;

@@ -3,17 +3,34 @@
  * are kept. And how many documents name each person.
  */
 import { createHash } from 'node:crypto';
+import { duration } from '../base/config/values.js';
 import { type Fault, FieldpostError } from '../base/errors.js';
 import { isJsonObject, isShallow } from '../base/json.js';
 import { DESTINATION_NAME_CHARS_MAX, DOCUMENT_DEPTH_MAX } from '../base/limits.js';
 import { harmlessName, oneSpaced } from '../base/text.js';
 import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../mail/book/destination.js';
+import { ruleFaults } from '../mail/book/rules.js';
 import type { About } from './texts/texts.js';
 
 /** A document as a PUT brings it. */
 export interface Document {
   readonly destinations: readonly unknown[];
   readonly [member: string]: unknown;
+}
+
+/** What memory holds of a document. */
+export interface AboutDocument {
+  readonly etag: string;
+  /** The number of its entries. */
+  readonly destinations: number;
+  /** What people call the device; null: nothing. */
+  readonly name: string | null;
+  readonly site: string | null;
+  readonly tags: readonly string[];
+  /** Silence of this length is offline; null: the settings say. */
+  readonly delayMs: number | null;
+  /** True if somebody wants the Monday mail. */
+  readonly hasWeekly: boolean;
 }
 
 /** Returns the parsed body as a document. Throws malformed-request if it is not one. */
@@ -38,8 +55,10 @@ export function isDocument(value: unknown): value is Document {
   return isJsonObject(value) && Array.isArray(value.destinations);
 }
 
-/** The faults of all entries. An entry with faults is kept in the document. */
-export function* misunderstood({ destinations }: Document): Generator<Fault> {
+/** The faults of all entries, and of the delay. What has faults is kept in the document. */
+export function* misunderstood({ destinations, delay }: Document): Generator<Fault> {
+  if (delay !== undefined && delayIn(delay) === null)
+    yield { pointer: '/delay', detail: `must be ${DELAY.allowed}` };
   const seen = new Set<string>();
   for (const [index, entry] of destinations.entries()) yield* entryFaults(entry, index, seen);
 }
@@ -49,7 +68,7 @@ function entryFaults(entry: unknown, index: number, seen: Set<string>): Fault[] 
   if (!isJsonObject(entry)) {
     return [{ pointer: at, detail: 'must be a destination, which is a JSON object' }];
   }
-  const faults = faultsOf(entry).map(({ pointer, detail }) => ({
+  const faults = [...faultsOf(entry), ...ruleFaults(entry)].map(({ pointer, detail }) => ({
     pointer: `${at}${pointer}`,
     detail,
   }));
@@ -78,10 +97,45 @@ export function personOf(entry: Entry): string | null {
   return entry.type === 4 && !entry.destination.includes('@') ? null : targetOf(entry);
 }
 
-/** The people whom a document names, each once. */
+/** The people whom a document names, each once. With a site, each also as one who has a device there: see siteOf. */
 export function peopleOf(document: Document): string[] {
-  return entriesOf(document).flatMap((entry) => personOf(entry) ?? []);
+  const people = entriesOf(document).flatMap((entry) => personOf(entry) ?? []);
+  const site = lineOf(document.site);
+  return site === null ? people : [...people, ...people.map((person) => atSite(person, site))];
 }
+
+/** This person, as one who has a device at the site. */
+export function atSite(person: string, site: string): string {
+  return `${person}\n${site}`;
+}
+
+/** What memory holds of a document, but for its revision. */
+export function factsOf(document: Document): Omit<AboutDocument, 'etag'> {
+  const { destinations, tags, delay, site } = document;
+  const shown = Array.isArray(tags) ? tags.slice(0, TAGS_MAX).flatMap((tag) => lineOf(tag) ?? []) : [];
+  return {
+    destinations: destinations.length,
+    name: nameOf(document),
+    site: lineOf(site),
+    tags: shown.length === 0 ? NO_TAGS : shown,
+    delayMs: delayIn(delay),
+    hasWeekly: entriesOf(document).some(({ weekly }) => weekly === true),
+  };
+}
+
+const DELAY = duration('90s', '7d');
+
+/** In ms; null: it is none. */
+function delayIn(value: unknown): number | null {
+  try {
+    return typeof value === 'string' ? DELAY.parse(value) : null;
+  } catch {
+    return null;
+  }
+}
+
+const TAGS_MAX = 20;
+const NO_TAGS: readonly string[] = [];
 
 /** What people call the device, harmless in any text; null: they have given it no name. */
 export function nameOf({ name }: Document): string | null {
@@ -101,16 +155,17 @@ function lineOf(value: unknown): string | null {
   return /[\p{L}\p{N}\p{P}\p{S}]/u.test(line) ? line : null;
 }
 
-/** Counts devices by person. */
+/** Counts devices by person, and by person and site. */
 export class People {
-  /** A short hash of each person, and the number of their devices. */
+  /** A short hash of each person, negative of a person at a site, and the number of their devices. */
   readonly #devices = new Map<number, number>();
   /** The hashes of each device's people. */
   readonly #people = new Map<string, readonly number[]>();
+  #count = 0;
 
   /** The number of people whom any document names. */
   get count(): number {
-    return this.#devices.size;
+    return this.#count;
   }
 
   /** The people in the device's document (`peopleOf`), each once; null: the document is gone. */
@@ -121,19 +176,23 @@ export class People {
     for (const hash of this.#people.get(device) ?? []) this.#add(hash, 1);
   }
 
-  /** The number of devices whose documents name this person. */
-  devicesOf(person: string): number {
-    return this.#devices.get(personHash(person)) ?? 0;
+  /** The number of devices whose documents name this person; with a site, of those at the site. */
+  devicesOf(person: string, site: string | null = null): number {
+    return this.#devices.get(personHash(site === null ? person : atSite(person, site))) ?? 0;
   }
 
   #add(hash: number, change: 1 | -1): void {
-    const count = (this.#devices.get(hash) ?? 0) + change;
+    const before = this.#devices.get(hash) ?? 0;
+    const count = before + change;
     if (count === 0) this.#devices.delete(hash);
     else this.#devices.set(hash, count);
+    if (hash >= 0 && before === 0) this.#count++;
+    if (hash >= 0 && count === 0) this.#count--;
   }
 }
 
-/** 48 bits: a number takes less memory than an address. Two people with one hash would only wait for the end of a batch. */
+/** 48 bits: a number takes less memory than an address. Two people with one hash would only wait for the end of a window. */
 function personHash(person: string): number {
-  return createHash('sha256').update(person).digest().readUIntBE(0, 6);
+  const hash = createHash('sha256').update(person).digest().readUIntBE(0, 6);
+  return person.includes('\n') ? -hash : hash;
 }

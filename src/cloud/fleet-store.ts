@@ -10,12 +10,14 @@ import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import type { ShortDraft } from '../mail/message/message.js';
 import type { KeyedContent } from '../mail/store/store.js';
-import type { Document, People } from './document.js';
-import type { Delays, Report, Sighting } from './presence.js';
+import type { AboutDocument, Document, People } from './document.js';
+import type { Quiet } from './marks.js';
+import type { Delays, Report } from './presence.js';
+import type { Sighting } from './sighting.js';
 import type { Happening } from './texts/texts.js';
 
-/** News that come within this time may go together in a digest: a regional outage. */
-export const DIGEST_WINDOW_MS = MINUTE_MS;
+/** News that come within this time may be told together: a site or a region falls silent. */
+export const NEWS_WINDOW_MS = MINUTE_MS;
 
 /** A stored document. */
 export interface StoredDocument {
@@ -23,15 +25,6 @@ export interface StoredDocument {
   /** Its JSON. */
   readonly text: string;
   readonly etag: string;
-}
-
-/** What memory holds of a document. */
-export interface AboutDocument {
-  readonly etag: string;
-  /** The number of its entries. */
-  readonly destinations: number;
-  /** What people call the device; null: nothing. */
-  readonly name: string | null;
 }
 
 /** The destinations documents of all devices. */
@@ -55,13 +48,20 @@ export interface FleetDocuments {
 export interface FleetWatch {
   /** The devices that have sent a heartbeat. */
   readonly ids: Iterable<string>;
-  /** The number of devices with news that people have not been told yet. */
+  /** The number of devices with news that people should have heard already, or will at the end of a window. */
   readonly untold: number;
   has(id: string): boolean;
   /** Takes a heartbeat. Throws unavailable. A promise resolves when it is stored for good, and may reject with the same. */
   heard(id: string, report: Report): void | Promise<void>;
   /** Forgets a device and its news. Resolves when that is stored for good. Rejects with storage-failed and unavailable. */
   forget(id: string): Promise<void>;
+  /**
+   * Nobody is told that the device is offline until then; null: from now on they are. People hear of it once. Resolves when
+   * that is stored for good. Rejects with not-found for a device that has sent no heartbeat, storage-failed and unavailable.
+   */
+  quiet(id: string, quiet: Quiet | null): Promise<void>;
+  /** Sends each of its people, or the one with this uid, a message as an outage would. Resolves and rejects as quiet() does. */
+  drill(id: string, uid: string | null): Promise<void>;
   /** One device; null: it has sent no heartbeat. */
   sighting(id: string): Sighting | null;
 }
@@ -87,33 +87,92 @@ export interface DeviceKeys {
 }
 
 /** News with an id, drawn at random. */
-export type News = Happening & { readonly id: string };
+export type News = Happening & {
+  readonly id: string;
+  /** Wall time of the decision. */
+  readonly atMs: number;
+  /** The marks of the people who know it. */
+  readonly told?: readonly string[];
+  /** The marks of those who are to hear it later. Left out: nobody has been asked yet. */
+  readonly waits?: readonly string[];
+};
 
 /** News of one device. */
 export type DeviceNews = News & { readonly device: string };
 
-/**
- * News that came within DIGEST_WINDOW_MS. The first one opens the batch. `id` is drawn at random. After a crash the same
- * batch has the same members. The news of one device are in order.
- */
-export interface NewsBatch {
-  readonly id: string;
-  readonly news: readonly DeviceNews[];
+/** News that a store has kept. */
+export interface KeptNews {
+  readonly news: DeviceNews;
+  /** The place in the order in which they were kept. */
+  readonly order: number;
+  /** News up to this moment of the wall clock may be told together. */
+  readonly windowEndsMs: number;
 }
 
-/** What came of telling a batch. */
+/** All news of one device that are kept, the oldest first. */
+export interface NewsOfDevice {
+  readonly device: string;
+  readonly news: readonly KeptNews[];
+}
+
+/** What becomes of the news of one device. */
+export interface Settled {
+  /** The ids of the news that are not needed any more. */
+  readonly dropped: readonly string[];
+  /** News with other marks. */
+  readonly marked: readonly DeviceNews[];
+  /** Somebody is to hear of them then, by the wall clock; Infinity: nobody. */
+  readonly dueMs: number;
+  /** True: somebody is to hear of them now, or at the end of the window. */
+  readonly isOwed: boolean;
+}
+
+/** What came of telling. */
 export interface Telling {
-  /** The ids of the news that everybody has been told. They leave the batch. */
-  readonly told: ReadonlySet<string>;
-  /** Why others are not told yet; null: nothing failed. Then they wait for the end of the batch. */
+  /** By device; left out: it could not be read. */
+  readonly settled: ReadonlyMap<string, Settled>;
+  /** Why some people are not told; null: nothing failed. */
   readonly refusal: Error | null;
 }
 
-const isOutage = shapeOf({ kind: (value) => value === 'silent' || value === 'stopped', 'sinceMs|null': 1.5 });
-const isReturn = shapeOf({ kind: (value) => value === 'back', 'sinceMs|null': 1.5, 'lastedMs|null': 1.5 });
+const isNumber = (value: unknown) => value === null || typeof value === 'number';
+const HAPPENINGS: Readonly<Record<string, (value: unknown) => boolean>> = {
+  silent: shapeOf({ 'sinceMs|null': 1.5, 'word?': '' }),
+  stopped: shapeOf({ 'sinceMs|null': 1.5, 'word?': '' }),
+  back: shapeOf({
+    ...{ 'sinceMs|null': 1.5, 'lastedMs|null': 1.5 },
+    'why?': (value) => isRan(value) || isRestarted(value),
+    'flaps?': { times: 1, sinceMs: isNumber },
+  }),
+  quiet: shapeOf({ untilMs: 1.5, 'why|null': '' }),
+  word: shapeOf({ 'sinceMs|null': 1.5, word: '' }),
+  still: shapeOf({ 'sinceMs|null': 1.5, 'lastedMs|null': 1.5 }),
+  stuck: shapeOf({ 'sinceMs|null': 1.5, 'relay|null': '', failed: 1 }),
+  flows: shapeOf({ 'sinceMs|null': 1.5 }),
+  drill: shapeOf({ key: '', 'uid|null': '' }),
+};
+const isRan = shapeOf({ kind: (value) => value === 'ran' });
+const isRestarted = shapeOf({ kind: (value) => value === 'restarted', upMs: 1.5 });
 
 /** True for what happened, as a store has written it. */
-export const isHappening = (value: unknown): value is Happening => isOutage(value) || isReturn(value);
+export function isHappening(value: unknown): value is Happening {
+  const { kind } = (value ?? {}) as { kind?: unknown };
+  return typeof kind === 'string' && Object.hasOwn(HAPPENINGS, kind) && HAPPENINGS[kind]?.(value) === true;
+}
+
+/** True for news, as a store has written them. News of earlier versions have no moment: see newsAt. */
+export function isNews(value: unknown): boolean {
+  return isHappening(value) && hasMarks(value);
+}
+const hasMarks = shapeOf({ 'atMs?': 1.5, 'told?': [''], 'waits?': [''] });
+
+/** The moment of the decision; news of earlier versions were decided soon after they happened. */
+export function newsAt<N extends Happening & { readonly atMs?: number }>(
+  news: N,
+): N & { readonly atMs: number } {
+  const atMs = news.atMs ?? ('sinceMs' in news ? news.sinceMs : null) ?? 0;
+  return { ...news, atMs };
+}
 
 /** The keys of messages that are taken, for CLOUD_KEYS_AGE_MS. Every promise rejects with unavailable. */
 export interface TakenKeys {
@@ -171,5 +230,5 @@ export interface FleetOptions {
   /** Learns whom the documents name. */
   readonly people: Pick<People, 'set'>;
   /** Tells people of news. See Teller.tell. */
-  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
+  readonly tell: (news: readonly NewsOfDevice[], isLast: boolean) => Promise<Telling>;
 }

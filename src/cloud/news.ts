@@ -1,11 +1,10 @@
 /**
- * The news desk: the news of devices that people have not been told yet, and their way to people, in batches.
+ * The news desk: the news of devices that somebody is still to hear of, or whose end will be told, and when to tell. Whom to
+ * tell what is decided elsewhere (telling.ts, rules.ts).
  *
- * The first news opens a batch. After DIGEST_WINDOW_MS a cut closes it: the news up to the cut, and after the cut before, are
- * told together. The ledger keeps the cut, so a batch has the same members after a crash, whoever tells it. What is told is
- * dropped from the ledger; a crash in between offers it again, and the outbox knows its key.
+ * The first news opens a window of NEWS_WINDOW_MS; news within it may be told together. What is told is marked in the ledger,
+ * or dropped from it; a crash in between offers it again, and the outbox knows its key.
  */
-import { grouped } from '../base/collections.js';
 import { wordsOf } from '../base/errors.js';
 import { SECOND_MS } from '../base/limits.js';
 import { Alarm } from '../base/retry/alarm.js';
@@ -13,60 +12,69 @@ import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import {
   type DeviceNews,
-  DIGEST_WINDOW_MS,
-  type NewsBatch,
+  type KeptNews,
+  NEWS_WINDOW_MS,
+  type NewsOfDevice,
   type Office,
   type Telling,
 } from './fleet-store.js';
+import { type Axis, axisOf } from './rules.js';
 
 /** The pause after a refusal. */
 const RETRY_MS = 4 * SECOND_MS;
+/** The wall clock may be set: the desk looks at it at least this often. */
+const LOOK_MS_MAX = 60 * SECOND_MS;
 
-/** Where the news desk keeps what must outlast the process. Every promise rejects with the store's error. */
+/** What becomes of news in the ledger. */
+export interface Changes {
+  /** The ids of news to remove. */
+  readonly dropped: readonly string[];
+  /** News with other marks. News that are gone meanwhile stay so. */
+  readonly marked: readonly KeptNews[];
+}
+
+/** Where the news desk keeps what must outlast the process. Rejects with the store's error. */
 export interface DeskLedger {
-  /** Closes the batch of all news that are kept and not in a closed batch. Resolves when the desk knows the cut. */
-  cut(batch: string): Promise<void>;
-  /** Removes news and cuts. */
-  drop(news: readonly string[], cuts: readonly string[]): Promise<void>;
+  settle(changes: Changes): Promise<void>;
 }
 
 interface DeskOptions {
   readonly clock: Clock;
   readonly log: Log;
-  readonly newId: () => string;
   readonly office: Pick<Office, 'isLeader'>;
   readonly ledger: () => DeskLedger;
   /** See Teller.tell. */
-  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
+  readonly tell: (news: readonly NewsOfDevice[], isLast: boolean) => Promise<Telling>;
   /** What else the leader does. Resolves with why some of it is not done; null: all is. */
   readonly also?: () => Promise<unknown>;
 }
 
-/** News, and their place in the order in which they were kept. */
-interface KeptNews {
-  readonly news: DeviceNews;
-  readonly order: number;
+/** The news of one device, and when to look at them again. */
+interface Pending {
+  readonly device: string;
+  /** The oldest first. */
+  news: readonly KeptNews[];
+  /** By the wall clock: somebody is due then. */
+  dueMs: number;
+  isOwed: boolean;
 }
 
-/** News with their batch; null: the open one. */
-export interface PendingNews extends KeptNews {
-  readonly batch: string | null;
-}
+/** Before anybody was asked: at once, unless all know already. */
+const firstDueMs = ({ news }: Pick<Pending, 'news'>): number =>
+  news.every(({ news: { waits } }) => waits?.length === 0) ? Number.POSITIVE_INFINITY : 0;
 
 const byOrder = (a: KeptNews, b: KeptNews) => a.order - b.order;
 
-/** The news that people are not told yet. */
+/** The news that are kept. */
 export class NewsDesk {
   readonly #options: DeskOptions;
   readonly #alarm: Alarm;
-  readonly #pending = new Map<string, KeptNews>();
-  /** Each device's news, the oldest first. */
-  readonly #byDevice = new Map<string, KeptNews[]>();
-  /** The order of the last news of each closed batch. */
-  readonly #cuts = new Map<string, number>();
-  /** What is told, and could not be dropped. */
-  readonly #undropped = { news: new Set<string>(), cuts: new Set<string>() };
-  #open: { readonly id: string; readonly closesMs: number } | null = null;
+  readonly #byDevice = new Map<string, Pending>();
+  /** The device of each news. */
+  readonly #devices = new Map<string, string>();
+  /** What is settled, and could not be kept. */
+  readonly #unkept = { dropped: new Set<string>(), marked: new Map<string, KeptNews>() };
+  #windowEndsMs = Number.NEGATIVE_INFINITY;
   #running: Promise<void> | null = null;
   #isWanted = false;
   /** False before start() and after stop(). */
@@ -80,64 +88,60 @@ export class NewsDesk {
     this.#alarm = new Alarm(options.clock, () => this.soon());
   }
 
-  /** The number of devices with news. */
+  /** The number of devices of which somebody should have heard, or will at the end of the window. */
   get untold(): number {
-    return this.#byDevice.size;
+    let count = 0;
+    for (const { isOwed } of this.#byDevice.values()) if (isOwed) count++;
+    return count;
   }
 
-  /** The ids of a device's news, the oldest first. */
-  newsOf(device: string): readonly string[] {
-    return this.#byDevice.get(device)?.map(({ news }) => news.id) ?? [];
+  /** The ids of a device's news, the oldest first; with an axis, of those about it. */
+  newsOf(device: string, axis: Axis | null = null): readonly string[] {
+    const all = this.#byDevice.get(device)?.news ?? [];
+    return all.flatMap(({ news }) => (axis === null || axisOf(news) === axis ? news.id : []));
   }
 
-  /** All news with their batches, the oldest first. After a day of refusals there are thousands of both. */
-  inOrder(): readonly PendingNews[] {
-    const cuts = [...this.#cuts].sort(([, a], [, b]) => a - b);
-    let next = 0;
-    return [...this.#pending.values()].sort(byOrder).map((one) => {
-      while ((cuts[next]?.[1] ?? one.order) < one.order) next++;
-      return { ...one, batch: cuts[next]?.[0] ?? null };
-    });
+  /** A device's news, the oldest first. */
+  keptOf(device: string): readonly KeptNews[] {
+    return this.#byDevice.get(device)?.news ?? [];
   }
 
   get ids(): Iterable<string> {
-    return this.#pending.keys();
+    return this.#devices.keys();
   }
 
-  get cuts(): Iterable<string> {
-    return this.#cuts.keys();
-  }
-
-  /** News that are kept. */
+  /** News that are kept, or have other marks now. */
   add(news: DeviceNews, order: number): void {
-    if (this.#pending.has(news.id)) return;
-    const one = { news, order };
-    this.#pending.set(news.id, one);
-    const all = [...(this.#byDevice.get(news.device) ?? []), one];
-    this.#byDevice.set(news.device, all.sort(byOrder));
-    this.soon();
+    const { id, device, atMs } = news;
+    const pending = this.#byDevice.get(device) ?? { device, news: [], dueMs: 0, isOwed: false };
+    const before = pending.news.find((one) => one.news.id === id);
+    const windowEndsMs = before?.windowEndsMs ?? this.#windowFor(atMs);
+    const others = pending.news.filter((one) => one !== before);
+    pending.news = [...others, { news, order, windowEndsMs }].sort(byOrder);
+    this.#byDevice.set(device, pending);
+    this.#devices.set(id, device);
+    // Marks that this instance has made itself change nothing for it.
+    if (before === undefined || !this.#options.office.isLeader) pending.dueMs = firstDueMs(pending);
+    if (before === undefined && news.waits === undefined) pending.isOwed = true;
+    if (pending.dueMs === 0) this.soon();
   }
 
   /** News that are not kept any more. */
   remove(id: string): void {
-    const one = this.#pending.get(id);
-    if (one === undefined) return;
-    this.#pending.delete(id);
-    const { device } = one.news;
-    const rest = this.#byDevice.get(device)?.filter((other) => other !== one) ?? [];
-    if (rest.length === 0) this.#byDevice.delete(device);
-    else this.#byDevice.set(device, rest);
+    const device = this.#devices.get(id);
+    const pending = device === undefined ? undefined : this.#byDevice.get(device);
+    if (pending === undefined) return;
+    this.#devices.delete(id);
+    pending.news = pending.news.filter(({ news }) => news.id !== id);
+    if (pending.news.length === 0) this.#byDevice.delete(pending.device);
   }
 
-  /** A cut that is kept. */
-  addCut(batch: string, order: number): void {
-    this.#cuts.set(batch, order);
-    this.soon();
-  }
-
-  /** A cut that is not kept any more. */
-  removeCut(batch: string): void {
-    this.#cuts.delete(batch);
+  /** The people of this device, or their rules, are others now. */
+  changed(device: string): void {
+    const pending = this.#byDevice.get(device);
+    if (pending === undefined) return;
+    pending.dueMs = firstDueMs(pending);
+    if (pending.dueMs === 0) this.soon();
   }
 
   /** Tells what there is to tell, if this instance tells people. */
@@ -157,13 +161,20 @@ export class NewsDesk {
     this.soon();
   }
 
-  /** Closes the open batch and tells it: whoever tells next does not know whom of its people this one has told. */
+  /** Tells what waits for the end of a window, too: nobody may do it before the next start. */
   async stop(): Promise<void> {
     if (!this.#isOn) return;
     this.#isOn = false;
     this.#alarm.end();
     await this.#running;
     await this.#run();
+  }
+
+  #windowFor(atMs: number): number {
+    // After a time of the clock that was wrong, a window far ahead would hold news back.
+    const isOpen = atMs < this.#windowEndsMs && atMs >= this.#windowEndsMs - NEWS_WINDOW_MS;
+    if (!isOpen) this.#windowEndsMs = atMs + NEWS_WINDOW_MS;
+    return this.#windowEndsMs;
   }
 
   async #run(): Promise<void> {
@@ -173,12 +184,12 @@ export class NewsDesk {
     const { office, log, clock, also } = this.#options;
     let refusal: unknown = null;
     try {
-      await this.#drop([], []);
+      await this.#keep();
       if (office.isLeader) {
         refusal = (await also?.()) ?? null;
-        refusal = (await this.#tellAll()) ?? refusal;
+        refusal = (await this.#tellDue()) ?? refusal;
       } else {
-        this.#open = null;
+        for (const pending of this.#byDevice.values()) pending.dueMs = firstDueMs(pending);
         // A lease that is renewed late is there again without a word.
         this.#alarm.in(RETRY_MS);
       }
@@ -196,75 +207,58 @@ export class NewsDesk {
     this.#alarm.at(this.#retryMs);
   }
 
-  /** Returns why some are not told; null: nothing failed. News of one device are told in order. */
-  async #tellAll(): Promise<Error | null> {
-    const behind = new Set<string>();
-    const cuts = [...this.#cuts.keys()];
-    const batches = this.#batches();
-    let refusal: Error | null = null;
-    for (const [id, members] of batches)
-      if (id !== null) refusal = (await this.#tellClosed(id, members, behind)) ?? refusal;
-    const unused = cuts.filter((id) => this.#left(batches.get(id)).length === 0);
-    if (unused.length > 0) await this.#drop([], unused);
-    return (await this.#tellOpen(batches.get(null) ?? [], behind)) ?? refusal;
-  }
-
-  #batches(): Map<string | null, PendingNews[]> {
-    return grouped(this.inOrder(), ({ batch }) => batch);
-  }
-
-  /** Without those that were told or taken back meanwhile. */
-  #left(members: readonly PendingNews[] = []): readonly PendingNews[] {
-    return members.filter(({ news }) => this.#pending.has(news.id));
-  }
-
-  /** `behind`: devices with earlier news that are not told; it gets those of this batch. */
-  async #tellClosed(id: string, members: readonly PendingNews[], behind: Set<string>): Promise<Error | null> {
-    const mustWait = members.some(({ news }) => behind.has(news.device));
-    const refusal = mustWait ? null : await this.#tell(id, members, true);
-    for (const { news } of this.#left(members)) behind.add(news.device);
-    return refusal;
-  }
-
-  async #tellOpen(members: readonly PendingNews[], behind: Set<string>): Promise<Error | null> {
-    if (members.length === 0) {
-      this.#open = null;
-      return null;
+  /** Returns why some are not told; null: nothing failed. */
+  async #tellDue(): Promise<Error | null> {
+    const { clock, tell } = this.#options;
+    const nowMs = clock.wallMs();
+    const due = [...this.#byDevice.values()].filter(({ dueMs }) => dueMs <= nowMs || !this.#isOn);
+    if (due.length > 0) {
+      const asked = due.map((pending) => ({ pending, device: pending.device, news: pending.news }));
+      const { settled, refusal } = await tell(asked, !this.#isOn);
+      for (const { pending, device, news } of asked) {
+        const one = settled.get(device);
+        // What came meanwhile is asked of in the next run.
+        if (one === undefined || pending.news !== news) continue;
+        pending.dueMs = one.dueMs;
+        pending.isOwed = one.isOwed;
+        for (const id of one.dropped) this.#unkept.dropped.add(id);
+        for (const marked of one.marked) {
+          const kept = news.find(({ news: { id } }) => id === marked.id);
+          if (kept !== undefined) this.#unkept.marked.set(marked.id, { ...kept, news: marked });
+        }
+      }
+      await this.#keep();
+      if (refusal !== null) return refusal;
     }
-    const { clock, newId, ledger } = this.#options;
-    const nowMs = clock.bootMs();
-    this.#open ??= { id: newId(), closesMs: nowMs + DIGEST_WINDOW_MS };
-    const { id, closesMs } = this.#open;
-    if (nowMs < closesMs && this.#isOn) {
-      this.#alarm.at(closesMs);
-      const open = members.filter(({ news }) => !behind.has(news.device));
-      return await this.#tell(id, open, false);
-    }
-    // If an earlier try has made the cut after all, memory knows it by now, and these are the news of another batch.
-    if (!this.#cuts.has(id)) await ledger().cut(id);
-    this.#open = null;
-    this.#isWanted = true;
-    return await this.#tellClosed(id, this.#batches().get(id) ?? [], behind);
+    this.#wakeFor();
+    return null;
   }
 
-  async #tell(id: string, members: readonly PendingNews[], isClosed: boolean): Promise<Error | null> {
-    const news = this.#left(members).map(({ news }) => news);
-    if (news.length === 0 || !this.#options.office.isLeader) return null;
-    const { told, refusal } = await this.#options.tell({ id, news }, isClosed);
-    await this.#drop([...told], []);
-    return refusal;
+  #wakeFor(): void {
+    const { clock } = this.#options;
+    let dueMs = Number.POSITIVE_INFINITY;
+    for (const pending of this.#byDevice.values()) dueMs = Math.min(dueMs, pending.dueMs);
+    if (dueMs === Number.POSITIVE_INFINITY || !this.#isOn) return;
+    this.#alarm.in(Math.min(Math.max(dueMs - clock.wallMs(), 1), LOOK_MS_MAX));
   }
 
-  /** What cannot be dropped now is dropped first in the next run, also if another instance tells then. */
-  async #drop(news: readonly string[], cuts: readonly string[]): Promise<void> {
-    const undropped = this.#undropped;
-    for (const id of news) undropped.news.add(id);
-    for (const batch of cuts) undropped.cuts.add(batch);
-    if (undropped.news.size + undropped.cuts.size === 0) return;
-    await this.#options.ledger().drop([...undropped.news], [...undropped.cuts]);
-    for (const id of undropped.news) this.remove(id);
-    for (const batch of undropped.cuts) this.removeCut(batch);
-    undropped.news.clear();
-    undropped.cuts.clear();
+  /** What cannot be kept now is kept first in the next run, also if another instance tells then. */
+  async #keep(): Promise<void> {
+    const { dropped, marked } = this.#unkept;
+    if (dropped.size + marked.size === 0) return;
+    const changes = { dropped: [...dropped], marked: [...marked.values()] };
+    for (const id of changes.dropped) this.remove(id);
+    for (const { news, order } of changes.marked) if (this.#devices.has(news.id)) this.#mark(news, order);
+    await this.#options.ledger().settle(changes);
+    for (const id of changes.dropped) dropped.delete(id);
+    for (const one of changes.marked) if (marked.get(one.news.id) === one) marked.delete(one.news.id);
+  }
+
+  #mark(news: DeviceNews, order: number): void {
+    const pending = this.#byDevice.get(news.device);
+    if (pending === undefined) return;
+    pending.news = pending.news.map((one) =>
+      one.news.id === news.id ? { news, order, windowEndsMs: one.windowEndsMs } : one,
+    );
   }
 }

@@ -37,6 +37,8 @@ export interface Ways {
   readonly takesMail: boolean;
   /** False: no webhook is configured for SMS, phone and push messages. */
   readonly takesShort: boolean;
+  /** True: a program of the operator hears of devices, too. */
+  readonly takesHook: boolean;
 }
 
 interface AcceptedOptions extends Ways {
@@ -223,12 +225,29 @@ export class Outbox {
   }
 }
 
+/** What the operator's program hears: `event` as PagerDuty and Alertmanager have it, and the device to know repeats by. */
+export interface HookEvent {
+  readonly event: 'offline' | 'online' | 'quiet' | 'word' | 'still' | 'stuck' | 'flows';
+  readonly device: string;
+  readonly dedup: string;
+  readonly name: string;
+  readonly site: string | null;
+  /** ISO 8601; null: not known. */
+  readonly since: string | null;
+  /** The reason of a quiet, or the last word. */
+  readonly why?: string;
+}
+
 /**
  * `device`: the device that sent the message, or that the notification is about; a digest has none. The webhook can use it
  * to resolve the destination OWNER of a push message. `lang`: the language of a notification, for a service that reads it
- * aloud.
+ * aloud. `hook`: what a program of the operator hears in place of a person.
  */
-export type DeviceContent = ShortContent & { readonly device?: string; readonly lang?: Lang };
+export type DeviceContent = ShortContent & {
+  readonly device?: string;
+  readonly lang?: Lang;
+  readonly hook?: HookEvent;
+};
 
 /**
  * The message in a device's request. The contract has no other members: a priority, for example, is a matter of the device.

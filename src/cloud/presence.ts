@@ -3,7 +3,7 @@
  *
  * When an offline device returns, people are told at once. The next outage needs a whole delay of silence again. So
  * people get at most one "silent" and one "back" within a delay. Each outage doubles the silence that the next one
- * needs, up to DAMPED_DELAYS delays. After STEADY_DELAYS steady delays it is one delay again.
+ * needs, up to DAMPED_DELAYS delays and DAMPED_MAX_MS. After STEADY_DELAYS steady delays it is one delay again.
  *
  *   from      on                                        to        people are told
  *   online    silence of a delay, times the damping     offline   silent
@@ -17,7 +17,7 @@
  * ignored.
  */
 import { type JsonObject, shapeOf } from '../base/json.js';
-import { MINUTE_MS } from '../base/limits.js';
+import { HOUR_MS, MINUTE_MS } from '../base/limits.js';
 import { oneLine } from '../base/text.js';
 import { isRelayDown, LINK_STATES, RELAY_STATES } from '../base/views.js';
 
@@ -60,7 +60,10 @@ export interface Delays {
 }
 
 const DAMPED_DELAYS = 8;
-const STEADY_DELAYS = 20;
+/** A device that is silent by its nature for longer than this is not damped. */
+const DAMPED_MAX_MS = HOUR_MS;
+/** After so many steady delays an earlier outage does not count any more. */
+export const STEADY_DELAYS = 20;
 /** An older heartbeat can arrive at most this long after a newer one. */
 const OVERTAKEN_MS = MINUTE_MS;
 /** Leaves time for one lost and one late heartbeat before people are told. */
@@ -111,7 +114,8 @@ export function afterHeartbeat(
 /** The presence after silence. If the device was online and is not now, the caller tells people. */
 export function afterSilence(before: Presence, nowMs: number, delays: Delays): Presence {
   const { state, heardMs, said, damping } = before;
-  const patienceMs = delayOf(before, delays) * damping;
+  const delayMs = delayOf(before, delays);
+  const patienceMs = Math.max(delayMs, Math.min(delayMs * damping, DAMPED_MAX_MS));
   const limitMs = said === 'stopping' ? Math.max(delays.stopDelayMs, patienceMs) : patienceMs;
   const isLate = state === 'online' && said !== 'moved' && nowMs - heardMs >= limitMs;
   return isLate ? { ...before, state: 'offline' } : before;
@@ -142,13 +146,25 @@ export interface DeviceStatus {
   readonly relay: string | null;
   /** The state of its link before that heartbeat: one of LINK_STATES, or a word that this version does not know. */
   readonly link: string | null;
+  /** Names of programs that gave no sign in time. */
+  readonly late: readonly string[];
 }
 
 const VERSION_CHARS_MAX = 40;
 const WORD_CHARS_MAX = 20;
+const LATE_MAX = 20;
+const LATE_CHARS_MAX = 64;
+/** Most devices. */
+const NONE_LATE: readonly string[] = [];
 
 /** A device that has reported nothing. */
-export const NO_STATUS: DeviceStatus = { version: null, queue: null, relay: null, link: null };
+export const NO_STATUS: DeviceStatus = {
+  version: null,
+  queue: null,
+  relay: null,
+  link: null,
+  late: NONE_LATE,
+};
 /** Shared by all devices whose queue is empty, which are most: memory holds the status of each device. */
 const EMPTY: QueueDepth = { queued: 0, deferred: 0, failed: 0 };
 const WORDS: readonly string[] = [...RELAY_STATES, ...LINK_STATES];
@@ -158,12 +174,20 @@ export function statusOf(body: JsonObject): DeviceStatus {
   const version = textOf(body.version, VERSION_CHARS_MAX);
   const queue = depthOf(body.queue);
   const [relay, link] = [wordOf(body.relay), wordOf(body.link)];
-  return (version ?? queue ?? relay ?? link) ? { version, queue, relay, link } : NO_STATUS;
+  const late = lateIn(body.late);
+  const isEmpty = !(version ?? queue ?? relay ?? link) && late.length === 0;
+  return isEmpty ? NO_STATUS : { version, queue, relay, link, late };
 }
 
-/** True if a person should look after the device: its relay is failing or refusing, or messages have failed. */
-export function needsHelp({ relay, queue }: DeviceStatus): boolean {
-  return isRelayDown(relay) || (queue !== null && queue.failed > 0);
+/** True if a person should look after the device: a relay is failing or refusing, messages have failed, or a program is late. */
+export function needsHelp({ relay, queue, late }: DeviceStatus): boolean {
+  return isRelayDown(relay) || (queue !== null && queue.failed > 0) || late.length > 0;
+}
+
+function lateIn(value: unknown): readonly string[] {
+  if (!Array.isArray(value) || value.length === 0) return NONE_LATE;
+  const names = value.slice(0, LATE_MAX).flatMap((name) => textOf(name, LATE_CHARS_MAX) ?? []);
+  return names.length === 0 ? NONE_LATE : names;
 }
 
 function textOf(value: unknown, charsMax: number): string | null {
@@ -183,29 +207,12 @@ function depthOf(value: unknown): QueueDepth | null {
   return queued + deferred + failed === 0 ? EMPTY : { queued, deferred, failed };
 }
 
-/** A device, as the watch shows it. */
-export interface Sighting {
-  readonly id: string;
-  readonly state: 'online' | 'offline' | 'moved';
-  /** Wall time of its last heartbeat; null: not known. */
-  readonly heardMs: number | null;
-  /** Wall time since which it is in this state; if it is offline, of its last heartbeat. Null: not known. */
-  readonly sinceMs: number | null;
-  readonly status: DeviceStatus;
-}
-
 /** The content of a heartbeat. */
 export interface Report extends Pick<Presence, 'said' | 'everyMs' | 'sent'> {
   /** Left out: the device reports nothing of itself. */
   readonly status?: DeviceStatus;
-}
-
-/** The device as the watch shows it. `sinceMs`: since when it is in its state; of one that is offline it does not count. */
-export function sightingOf(
-  id: string,
-  { said, state: heard }: Presence,
-  { heardMs, sinceMs, status }: Pick<Sighting, 'heardMs' | 'sinceMs' | 'status'>,
-): Sighting {
-  const state = said === 'moved' ? 'moved' : heard;
-  return { id, state, heardMs, sinceMs: state === 'offline' ? heardMs : sinceMs, status };
+  /** Somebody at the device asks for quiet of so many ms from now on; 0: for its end. */
+  readonly quiet?: { readonly forMs: number; readonly why: string | null } | null;
+  /** Its last word: it expects to go offline, and why. */
+  readonly last?: string | null;
 }

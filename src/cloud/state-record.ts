@@ -8,7 +8,9 @@ import { DOCUMENT_DEPTH_MAX } from '../base/limits.js';
 import { type Document, isDocument } from './document.js';
 import type { At } from './etcd/layout.js';
 import { isDeviceId, readKeys, type WrittenKeys } from './keys.js';
+import { type Marks, writtenMarks } from './marks.js';
 import { SAID, type Said } from './presence.js';
+import { axisOf } from './rules.js';
 import type { Happening } from './texts/texts.js';
 
 /** The kinds of records, in the order of an export. Within a kind they go by id. */
@@ -30,9 +32,11 @@ interface KeysRecord extends WrittenKeys {
 }
 
 /** Where a device is, and what people know of it. */
-export interface PresenceRecord extends Omit<At, 'home' | 'sent'> {
+export interface PresenceRecord extends Omit<At, 'home' | 'sent' | 'marks'> {
   readonly kind: 'presence';
   readonly id: string;
+  /** Left out: they say nothing. */
+  readonly marks?: Partial<Marks>;
 }
 
 /** One record of the state. */
@@ -74,6 +78,7 @@ const SHAPES = {
     everyMs: 1.5,
     damping: 1.5,
     status: {},
+    'marks?': {},
   }),
 } satisfies Record<StateRecord['kind'], (value: unknown) => boolean>;
 
@@ -85,6 +90,17 @@ export function isRecord(value: unknown): value is StateRecord {
   if (!isJsonObject(value) || typeof value.id !== 'string' || !isDeviceId(value.id)) return false;
   const kind = KINDS.find((one) => one === value.kind);
   return kind !== undefined && SHAPES[kind](value);
+}
+
+/** True for news of an outage or its end of which nobody has been asked yet. */
+export function isUntold(news: Happening & { readonly waits?: readonly string[] }): boolean {
+  return axisOf(news) === 'link' && news.waits === undefined;
+}
+
+/** The marks for a record. */
+export function marksFor(marks: Marks): Pick<PresenceRecord, 'marks'> {
+  const written = writtenMarks(marks);
+  return written === null ? {} : { marks: written };
 }
 
 /** The presence before the news that people have not been told yet; `first` is the first of them. */

@@ -1,21 +1,32 @@
 /**
- * Tells people news: accepts the messages into the cloud's store, from which delivery sends them. A message is accepted once,
- * because its key says what it tells to whom.
+ * Tells people news: asks the rules what each person is to hear now, makes messages of it, and accepts them into the cloud's
+ * store, from which delivery sends them. A message is accepted once, because its key says what it tells to whom.
  */
-
-import { grouped, Recent } from '../base/collections.js';
+import { grouped } from '../base/collections.js';
+import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import { inLanes } from '../base/turns.js';
 import { type Entry, targetOf } from '../mail/book/destination.js';
-import type { Address } from '../mail/message/address.js';
-import { type Draft, NO_ATTACHMENTS } from '../mail/message/message.js';
+import { rulesOf } from '../mail/book/rules.js';
+import type { Draft } from '../mail/message/message.js';
 import type { KeyedContent, Store } from '../mail/store/store.js';
 import { aboutOf, entriesOf, type People, personOf } from './document.js';
-import type { DeviceNews, FleetDocuments, NewsBatch, Telling } from './fleet-store.js';
-import type { OutageLog, ToldNews, ToldPerson } from './outages.js';
-import { type DeviceContent, hashOf, type Ways } from './outbox.js';
-import { type About, DIGEST_DEVICES, digestOf, type Text, type TextOptions, textOf } from './texts/texts.js';
-import type { Direction } from './texts/words.js';
+import type { DeviceNews, FleetDocuments, KeptNews, NewsOfDevice, Telling } from './fleet-store.js';
+import { draftOfMany, draftOfOne, HOOK, isHook, type ToldOfMany, textsFor } from './notification.js';
+import type { OutageLog, ToldNews } from './outages.js';
+import { hashOf, type Ways } from './outbox.js';
+import {
+  axisOf,
+  type Item,
+  isEnd,
+  type Listener,
+  ruleOnce,
+  ruleReminder,
+  ruleState,
+  type Standing,
+} from './rules.js';
+import { type Hearing, type Reached, Settling, type Telltale } from './settling.js';
+import { type About, DIGEST_DEVICES, type TextOptions } from './texts/texts.js';
 
 interface TellerOptions extends Ways {
   /** The cloud's store, one message at a time. */
@@ -26,7 +37,10 @@ interface TellerOptions extends Ways {
   };
   readonly documents: Pick<FleetDocuments, 'read'>;
   readonly people: Pick<People, 'devicesOf'>;
+  /** Until when the device is quiet, by the wall clock; null: it is not. */
+  readonly quietUntilMs: (device: string) => number | null;
   readonly texts: TextOptions;
+  readonly clock: Pick<Clock, 'wallMs'>;
   readonly log: Log;
   /** Keeps who was told. */
   readonly outages: Pick<OutageLog, 'record'>;
@@ -41,281 +55,279 @@ interface Audience {
   readonly unreachable: number;
 }
 
-/** One news for one person. */
-interface Addressed {
-  readonly news: DeviceNews;
-  readonly about: About;
-  readonly entry: Entry;
-  /** The same for all entries of a person. A placeholder such as OWNER may be another one for each device. */
-  readonly person: string;
-}
-
-/** How far the telling of a batch is. */
-interface Progress {
-  /** The news that need no look any more while the batch is open. */
-  readonly early: Set<string>;
-  readonly told: Set<string>;
-  /** By device: why its news are not told. */
-  readonly refused: Map<string, Error>;
-  /** The outbox refuses every notification, for this reason. */
-  full: Error | null;
-  /** For the log of outages. */
-  readonly record: ToldNews[];
-}
-
 /** A message to accept. */
 interface Job {
-  readonly key: string;
-  readonly entry: Entry;
-  /** The news that it tells: several in a digest. */
-  readonly news: readonly DeviceNews[];
+  readonly keyed: KeyedContent;
+  readonly tells: readonly Telltale[];
   readonly draft: () => Draft;
-}
-
-/** What a person was told by an accepted message. */
-interface Told {
-  readonly news: DeviceNews;
-  readonly person: ToldPerson;
-  readonly isDigest: boolean;
 }
 
 /** Messages accepted, and documents read, at the same time. */
 const LANES = 64;
-/** Batches whose progress is remembered. Without it messages would be accepted again, which changes nothing. */
-const BATCHES_MAX = 16;
+/** So many devices of a site, and more than half of it, are told as the site. */
+const SITE_DEVICES = 3;
 
-/** Tells people the news of batches. */
+/** Tells people the news of devices. */
 export class Teller {
   readonly #options: TellerOptions;
-  /** By batch: see Progress. */
-  readonly #early = new Recent<string, Set<string>>(BATCHES_MAX);
 
   constructor(options: TellerOptions) {
     this.#options = options;
   }
 
   /**
-   * Tells the people in the documents of the batch's devices, each in their language. Resolves when the messages are on the
-   * disk. Never rejects. A repeated call accepts only what is missing.
+   * Tells the people in the documents of these devices what they are to hear now, each in their language. Resolves when the
+   * messages are on the disk. Never rejects. A repeated call accepts only what is missing. `isLast`: nothing more comes that
+   * could be told together with these news.
    *
-   * While the batch is open, it tells people of at most DIGEST_DEVICES devices. When it is closed, it tells the others:
-   * for more than DIGEST_DEVICES news of one direction a person gets one digest.
-   *
+   * For more than DIGEST_DEVICES devices that go the same way a person gets one digest, and for most of a site one message.
    * Skips destinations whose type has no relay or webhook; the log counts them as `unreachable`.
    */
-  async tell(batch: NewsBatch, isClosed: boolean): Promise<Telling> {
-    const early = this.#early.get(batch.id) ?? new Set();
-    this.#early.set(batch.id, early);
-    const told = new Set<string>();
-    const progress: Progress = { early, told, refused: new Map(), full: null, record: [] };
+  async tell(all: readonly NewsOfDevice[], isLast: boolean): Promise<Telling> {
+    const nowMs = this.#options.clock.wallMs();
+    const settling = new Settling();
+    const record: ToldNews[] = [];
     try {
-      if (isClosed) await this.#tellNews(batch.news, batch.id, progress);
-      else await this.#tellEarly(batch, progress);
+      const audiences = await this.#audiencesOf(all, settling);
+      // One message about many without these would count as told of them, too.
+      if (settling.hasRefused && all.length > DIGEST_DEVICES) return settling.end();
+      const hearings = all.flatMap((one) => this.#hearingsOf(one, audiences.get(one.device), nowMs, isLast));
+      const tells = hearings.filter((one): one is Telltale => one.ruling.act === 'tell');
+      const accepted = await this.#acceptAll(this.#jobsOf(tells), settling);
+      const byDevice = grouped(hearings, ({ ofDevice }) => ofDevice.device);
+      for (const one of all) {
+        const audience = audiences.get(one.device);
+        if (audience === undefined) continue;
+        const toldNow = accepted.get(one.device) ?? [];
+        settling.settle(one, byDevice.get(one.device) ?? [], toldNow);
+        record.push(...this.#logged(one, toldNow, audience));
+      }
     } catch (error) {
       // The store can say nothing of its keys.
-      return { told, refusal: error as Error };
+      settling.failure ??= error as Error;
     } finally {
-      await this.#options.outages.record(progress.record);
+      await this.#options.outages.record(record);
     }
-    const [refusal = null] = progress.refused.values();
-    if (isClosed && refusal === null) this.#early.delete(batch.id);
-    return { told, refusal };
-  }
-
-  /** The news of one device are told in order. */
-  async #tellEarly({ news }: NewsBatch, progress: Progress): Promise<void> {
-    const fresh = news.filter(({ id }) => !progress.early.has(id));
-    await inLanes(LANES, grouped(fresh, ({ device }) => device).values(), async (ofDevice) => {
-      for (const one of ofDevice)
-        if (progress.full === null && !progress.refused.has(one.device))
-          await this.#tellNews([one], null, progress);
-    });
-  }
-
-  /** Tells all news of this closed batch; null: tells those people who do not wait for its end. */
-  async #tellNews(
-    news: readonly DeviceNews[],
-    closedBatch: string | null,
-    progress: Progress,
-  ): Promise<void> {
-    const { people, log } = this.#options;
-    const { early, refused, told, record } = progress;
-    const audiences = await this.#audiencesOf(news, refused);
-    // A digest without the devices that could not be read would count as told of them, too.
-    if (refused.size > 0 && news.length > DIGEST_DEVICES) return;
-    const addressed = news.flatMap((one) => addressedIn(audiences.get(one.device), one));
-    const jobs =
-      closedBatch !== null
-        ? this.#jobsOf(closedBatch, addressed)
-        : addressed
-            .filter(({ person }) => people.devicesOf(person) <= DIGEST_DEVICES)
-            .map((one) => this.#jobOf(one));
-    const accepted = grouped(await this.#acceptAll(jobs, progress), (one) => one.news.id);
-    for (const one of news) {
-      const audience = audiences.get(one.device);
-      if (audience === undefined) continue;
-      const isRefused = refused.has(one.device);
-      // The next call tells them again all that it tells now.
-      if (isRefused && closedBatch === null) continue;
-      const ofNews = accepted.get(one.id) ?? [];
-      const isEverybody = !isRefused && (closedBatch !== null || ofNews.length === audience.entries.length);
-      // Whoever cannot be reached is logged once.
-      const unreachable = early.has(one.id) ? 0 : audience.unreachable;
-      early.add(one.id);
-      if (isEverybody) told.add(one.id);
-      if (isEverybody || ofNews.length > 0)
-        record.push({ news: one, told: ofNews.map(({ person }) => person) });
-      // A digest was logged by itself.
-      const ids = ofNews.flatMap(({ person, isDigest }) => (isDigest ? [] : person.id));
-      if (ids.length + unreachable > 0 || (isEverybody && closedBatch === null)) {
-        const known = ids.length > 0 && { ids: ids.join(',') };
-        log.info('notified', { device: one.device, kind: one.kind, unreachable, ...known });
-      }
-    }
+    return settling.end();
   }
 
   /** By device. */
   async #audiencesOf(
-    news: readonly DeviceNews[],
-    refused: Map<string, Error>,
+    all: readonly NewsOfDevice[],
+    settling: Settling,
   ): Promise<ReadonlyMap<string, Audience>> {
-    const { documents, takesMail, takesShort } = this.#options;
+    const { documents, takesMail, takesShort, takesHook } = this.#options;
     const audiences = new Map<string, Audience>();
-    await inLanes(LANES, new Set(news.map(({ device }) => device)), async (device) => {
+    await inLanes(LANES, all, async ({ device }) => {
       try {
         const { document } = (await documents.read(device)) ?? { document: { destinations: [] } };
-        const all = entriesOf(document);
-        const entries = all.filter(({ type }) => (type === 1 ? takesMail : takesShort));
-        const about = aboutOf(document, device);
-        audiences.set(device, { about, entries, unreachable: all.length - entries.length });
+        const named = entriesOf(document);
+        const entries = named.filter(({ type }) => (type === 1 ? takesMail : takesShort));
+        const unreachable = named.length - entries.length;
+        if (takesHook) entries.push(HOOK);
+        audiences.set(device, { about: aboutOf(document, device), entries, unreachable });
       } catch (error) {
-        refused.set(device, error as Error);
+        settling.refuse(device, error as Error);
       }
     });
     return audiences;
   }
 
-  /** The messages of a closed batch. */
-  #jobsOf(batch: string, addressed: readonly Addressed[]): Job[] {
-    const { store, texts } = this.#options;
-    const isKnown = (key: string) => store.recall(key) !== null;
-    return [...grouped(addressed, ({ person }) => person).values()].flatMap((ofPerson) => {
-      const { entry } = ofPerson.at(-1) as Addressed;
-      const digestKey = (direction: Direction) => `digest ${hashOf(batch, direction, targetOf(entry))}`;
-      const all = ofPerson.map((one) => ({ ...one, isTold: isKnown(keyOf(one.news, one.entry)) }));
-      const plan = planFor(all, (direction) => isKnown(digestKey(direction)));
-      const digests = plan.digests.map(({ direction, news: told }): Job => {
-        const news = told.map((one) => one.news);
-        const [sinceMs = null] = news
-          .flatMap((one) => ('sinceMs' in one ? (one.sinceMs ?? []) : []))
-          .sort((a, b) => a - b);
-        const devices = told.map(({ about }) => about);
-        const text = () => digestOf(entry.lang, { direction, devices, sinceMs }, texts);
-        return { key: digestKey(direction), entry, news, draft: () => notificationFor(entry, null, text()) };
+  /** None if the document could not be read. */
+  #hearingsOf(
+    ofDevice: NewsOfDevice,
+    audience: Audience | undefined,
+    nowMs: number,
+    isLast: boolean,
+  ): Hearing[] {
+    if (audience === undefined) return [];
+    const { about, entries } = audience;
+    const byAxis = [...grouped(ofDevice.news, ({ news }) => axisOf(news))];
+    return entries.flatMap((entry) => {
+      const person = personOf(entry) ?? `${ofDevice.device} ${targetOf(entry)}`;
+      const listener = this.#listenerOf(ofDevice.device, entry, person, about);
+      const mark = markOf(entry);
+      const who = { ofDevice, about, entry, person, mark };
+      const isSure = ofDevice.news.length === 1 && !listener.gathers;
+      const itemOf = (kept: KeptNews) => ({
+        ...kept,
+        windowEndsMs: isLast ? nowMs : kept.windowEndsMs,
+        // The mark may be lost. One piece of news is accepted again then, which changes nothing.
+        mark: markIn(kept.news, mark, () => !isSure && this.#isTold(kept.news, entry)),
       });
-      return [...plan.single.map((one) => this.#jobOf(one)), ...digests];
+      const hearings: Hearing[] = [];
+      for (const axis of ['link', 'mails'] as const) {
+        const items = byAxis.find(([one]) => one === axis)?.[1].map(itemOf) ?? [];
+        if (items.length > 0)
+          hearings.push({ ...who, axis, items, ruling: ruleState(items, listener, nowMs) });
+      }
+      const link = hearings.find(({ axis }) => axis === 'link');
+      const knowsBad = link?.ruling.act === 'none' && link.ruling.knows && !isEnd(lastOf(link).news);
+      for (const [axis, all] of byAxis)
+        for (const item of axis === 'once' || axis === 'still' ? all.map(itemOf) : []) {
+          const ruling =
+            axis === 'still'
+              ? ruleReminder(item, knowsBad, listener, nowMs)
+              : ruleOnce(item, listener, nowMs);
+          hearings.push({ ...who, axis, items: [item], ruling });
+        }
+      return hearings;
     });
   }
 
-  #jobOf({ news, about, entry }: Addressed): Job {
-    const text = () => textOf(entry.lang, about, news, this.#options.texts);
-    const draft = () => notificationFor(entry, news.device, text());
-    return { key: keyOf(news, entry), entry, news: [news], draft };
+  #listenerOf(device: string, entry: Entry, person: string, { site }: About): Listener {
+    const { people, texts, quietUntilMs } = this.#options;
+    const gathers =
+      people.devicesOf(person) > DIGEST_DEVICES ||
+      (site !== null && people.devicesOf(person, site) >= SITE_DEVICES);
+    const common = { uid: entry.uid, rules: rulesOf(entry), cloudZone: texts.timeZone };
+    return {
+      ...common,
+      quietUntilMs: quietUntilMs(device),
+      gathers: gathers && !isHook(entry),
+      isHook: isHook(entry),
+    };
   }
 
-  /** Accepts the messages. Logs digests. */
-  async #acceptAll(jobs: readonly Job[], progress: Progress): Promise<Told[]> {
+  #isTold(news: DeviceNews, entry: Entry): boolean {
+    return this.#options.store.recall(keyOf(news, entry)) !== null;
+  }
+
+  /** The messages: one for each, or one for many. */
+  #jobsOf(tells: readonly Telltale[]): Job[] {
+    return [...grouped(tells, ({ person }) => person).values()].flatMap((ofPerson) => {
+      const [alone, together] = split(ofPerson, ({ axis, entry }) => axis !== 'link' || isHook(entry));
+      const jobs = alone.map((one) => this.#jobOf(one));
+      for (const sameWay of grouped(together, wayOf).values()) jobs.push(...this.#jobsOfWay(sameWay));
+      return jobs;
+    });
+  }
+
+  /** The messages to one person about devices that go the same way. */
+  #jobsOfWay(all: readonly Telltale[]): Job[] {
+    const { people } = this.#options;
+    const tells = all.toSorted((one, other) => lastOf(one).order - lastOf(other).order);
+    const jobs: Job[] = [];
+    const rest: Telltale[] = [];
+    for (const [site, ofSite] of grouped(tells, ({ about }) => about.site)) {
+      const [{ person, ruling }] = ofSite as [Telltale];
+      const total = site === null ? 0 : people.devicesOf(person, site);
+      const isSite =
+        site !== null && ruling.was === null && ofSite.length >= SITE_DEVICES && 2 * ofSite.length > total;
+      if (isSite) jobs.push(...this.#jobOfMany(ofSite, { site, total }));
+      else rest.push(...ofSite);
+    }
+    if (rest.length > DIGEST_DEVICES) jobs.push(...this.#jobOfMany(rest, null));
+    else jobs.push(...rest.map((one) => this.#jobOf(one)));
+    return jobs;
+  }
+
+  #jobOf(tell: Telltale): Job {
+    const { entry, about, ruling } = tell;
+    const key = keyOf(ruling.news, entry);
+    const texts = textsFor(this.#options.texts, entry);
+    return {
+      keyed: { key, hash: key },
+      tells: [tell],
+      draft: () => draftOfOne(entry, { about, ruling }, texts),
+    };
+  }
+
+  /**
+   * One message about all of them. It is known by the first of its news, and its hash has the order of the last: if it was
+   * accepted before a crash, those up to there are told, and only the others remain.
+   */
+  #jobOfMany(tells: readonly Telltale[], site: ToldOfMany['site']): Job[] {
+    const [first] = tells as [Telltale];
+    const { entry, ruling } = first;
+    const way = `${wayOf(first)} ${site?.site ?? ''}`;
+    const key = `digest ${hashOf(way, ruling.news.id, targetOf(entry))}`;
+    const known = this.#options.store.recall(key);
+    const upTo = known === null ? Number.POSITIVE_INFINITY : Number(known.hash);
+    const [told, others] = split(tells, (one) => lastOf(one).order <= upTo);
+    const hash = known?.hash ?? String(lastOf(tells.at(-1) as Telltale).order);
+    const texts = textsFor(this.#options.texts, entry);
+    const draft = () => draftOfMany(entry, { site, many: told }, texts);
+    const job = { keyed: { key, hash }, tells: told, draft };
+    return others.length === 0 ? [job] : [job, ...this.#jobsOfWay(others)];
+  }
+
+  /** Accepts the messages. Logs those about many devices. By device: who was told. */
+  async #acceptAll(jobs: readonly Job[], settling: Settling): Promise<Map<string, Reached[]>> {
     const { store, log } = this.#options;
-    const accepted: Told[] = [];
-    await inLanes(LANES, jobs, async ({ key, entry, news, draft }) => {
+    const accepted: Reached[] = [];
+    let full: unknown = null;
+    await inLanes(LANES, jobs, async ({ keyed, tells, draft }) => {
       try {
         // Try the others later.
-        if (progress.full !== null) throw progress.full;
-        const { ids } = await store.accept(draft(), { key, hash: key });
+        if (full !== null) throw full;
+        const { ids } = await store.accept(draft(), keyed);
+        const [{ entry, ruling }] = tells as [Telltale];
         const { type, name, destination } = entry;
         const person = { type, name, destination, id: ids[0] as string };
-        const isDigest = news.length > 1;
-        if (isDigest) log.info('notified', { devices: news.length, kind: news[0]?.kind, ids: person.id });
-        for (const one of news) accepted.push({ news: one, person, isDigest });
+        if (tells.length > 1)
+          log.info('notified', { devices: tells.length, kind: ruling.news.kind, ids: person.id });
+        for (const hearing of tells) accepted.push({ hearing, person, isMany: tells.length > 1 });
       } catch (error) {
         // While the outbox is full of SMS, it still takes mails.
-        if (!store.mayTakeMore()) progress.full = error as Error;
-        for (const { device } of news) progress.refused.set(device, error as Error);
+        if (!store.mayTakeMore()) full = error;
+        for (const { ofDevice } of tells) settling.refuse(ofDevice.device, error as Error);
       }
     });
-    return accepted;
+    return grouped(accepted, ({ hearing }) => hearing.ofDevice.device);
+  }
+
+  /** Logs who was told of the news of a device, and gives the lines for the log of outages. */
+  #logged(
+    { device, news: all }: NewsOfDevice,
+    told: readonly Reached[],
+    { entries, unreachable }: Audience,
+  ): ToldNews[] {
+    const { log } = this.#options;
+    return all.flatMap(({ news }) => {
+      const ofNews = told.filter(({ hearing }) => hearing.ruling.news.id === news.id);
+      const isFirst = news.waits === undefined;
+      // Whoever cannot be reached is logged once. A message about many was logged by itself.
+      const skipped = isFirst ? unreachable : 0;
+      const ids = ofNews.flatMap(({ person, isMany }) => (isMany ? [] : person.id));
+      const known = ids.length > 0 && { ids: ids.join(',') };
+      if (ids.length + skipped > 0 || (isFirst && entries.length === 0))
+        log.info('notified', { device, kind: news.kind, unreachable: skipped, ...known });
+      if (!isFirst && ofNews.length === 0) return [];
+      const { told: _, waits: __, ...happening } = news;
+      return [{ news: happening, told: ofNews.map(({ person }) => person) }];
+    });
   }
 }
 
-/** None if the document could not be read. */
-function addressedIn(audience: Audience | undefined, news: DeviceNews): Addressed[] {
-  if (audience === undefined) return [];
-  const { about, entries } = audience;
-  const personIn = (entry: Entry) => personOf(entry) ?? `${news.device} ${targetOf(entry)}`;
-  return entries.map((entry) => ({ news, about, entry, person: personIn(entry) }));
+const lastOf = ({ items }: Pick<Hearing, 'items'>) => items.at(-1) as Item & KeptNews;
+
+/** Devices that go the same way are told together. */
+function wayOf({ ruling: { news, was } }: Telltale): string {
+  if (was !== null) return 'was';
+  return isEnd(news) ? 'back' : 'offline';
+}
+
+/** Those of whom it is true, and the others. */
+function split<T>(all: readonly T[], isIt: (one: T) => boolean): [T[], T[]] {
+  return [all.filter(isIt), all.filter((one) => !isIt(one))];
+}
+
+const MARK_DIGITS = 12;
+
+/** How news are marked with a person. */
+function markOf(entry: Entry): string {
+  return hashOf(targetOf(entry)).slice(0, MARK_DIGITS);
+}
+
+function markIn({ told = [], waits }: DeviceNews, mark: string, isTold: () => boolean): Standing {
+  if (told.includes(mark)) return 'told';
+  if (waits !== undefined && !waits.includes(mark)) return 'none';
+  if (isTold()) return 'told';
+  return waits === undefined ? 'fresh' : 'waits';
 }
 
 /** The key leaves out the text, which changes with the document. */
 function keyOf({ device, id }: DeviceNews, entry: Entry): string {
   return `presence ${hashOf(device, id, targetOf(entry))}`;
-}
-
-/** A notification about `device`; null: a digest. */
-function notificationFor(entry: Entry, device: string | null, text: Text): Draft {
-  const { type, destination, lang } = entry;
-  const { subject, plain, short, sms } = text;
-  const rest = { attachments: NO_ATTACHMENTS, ignored: [] };
-  if (type === 1) {
-    const content = { subject, plain: plain.replaceAll('\n', '\r\n'), html: '' };
-    return { type, destination: destination as Address, content, ...rest };
-  }
-  const content: DeviceContent = {
-    ...(device !== null && { device }),
-    lang,
-    message: type === 2 ? sms() : short,
-    ...(type === 4 && { title: subject }),
-  };
-  return { type, destination, content, ...rest };
-}
-
-/** One news for one person. */
-export interface PlannedNews {
-  readonly news: DeviceNews;
-  /** True if this person has had a message of its own about it. */
-  readonly isTold: boolean;
-}
-
-/**
- * The plan for the news of a batch, those of each device in order. A person is told at most the last news of a device, and
- * only if it differs from what this person knows: who was not told of a silence need not be told that it is over. `single`:
- * each in a message of its own.
- */
-export function planFor<T extends PlannedNews>(
-  all: readonly T[],
-  hasDigest: (direction: Direction) => boolean,
-) {
-  const byDevice = grouped(all, ({ news }) => news.device);
-  const needed = [...byDevice.values()].flatMap((queue) => lastNeeded(queue) ?? []);
-  const plan = { single: [] as T[], digests: [] as { direction: Direction; news: T[] }[] };
-  for (const direction of ['offline', 'back'] as const) {
-    const news = needed.filter((one) => directionOf(one.news) === direction);
-    if (news.length === 0 || hasDigest(direction)) continue;
-    if (news.length > DIGEST_DEVICES) plan.digests.push({ direction, news });
-    else plan.single.push(...news);
-  }
-  return plan;
-}
-
-function lastNeeded<T extends PlannedNews>(queue: readonly T[]): T | null {
-  const [first] = queue as [T];
-  const last = queue.at(-1) as T;
-  const told = queue.findLast(({ isTold }) => isTold);
-  // Before the first news the device was in the other state.
-  const isOffline =
-    told === undefined ? directionOf(first.news) === 'back' : directionOf(told.news) === 'offline';
-  return isOffline === (directionOf(last.news) === 'offline') ? null : last;
-}
-
-function directionOf({ kind }: DeviceNews): Direction {
-  return kind === 'back' ? 'back' : 'offline';
 }

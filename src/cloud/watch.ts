@@ -5,11 +5,28 @@
  * With several instances each device has a home: the instance that heard it last. The home watches it. The leader watches
  * the devices whose home is gone. The others only show what the ledger has.
  */
-import { MINUTE_MS, SECOND_MS } from '../base/limits.js';
+import { FieldpostError } from '../base/errors.js';
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../base/limits.js';
 import { Alarm } from '../base/retry/alarm.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
+import { isoOf } from '../base/text.js';
 import { assertServing, type DeviceNews, type FleetWatch, type Office } from './fleet-store.js';
+import {
+  afterOutage,
+  afterReport,
+  flapsOf,
+  isSameQuiet,
+  type Marks,
+  NO_MARKS,
+  QUIET_MAX_MS,
+  type Quiet,
+  quietAt,
+  REMINDERS_MS,
+  STUCK_MS,
+  whyAway,
+  wordAt,
+} from './marks.js';
 import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
 import type { NewsDesk } from './news.js';
 import {
@@ -25,9 +42,10 @@ import {
   needsHelp,
   type Presence,
   type Report,
-  type Sighting,
-  sightingOf,
+  STEADY_DELAYS,
 } from './presence.js';
+import { axisOf } from './rules.js';
+import { type Sighting, sightingOf } from './sighting.js';
 import type { Happening } from './texts/texts.js';
 
 /** A device in memory. */
@@ -42,6 +60,7 @@ export interface Watched {
   /** The heartbeat that began this presence, or this absence after a move; null: not known. */
   since: Moment | null;
   status: DeviceStatus;
+  marks: Marks;
   /** The instance that heard it last, as the ledger has it; '': there is one instance only. */
   home: string;
   /** The revision of its record in the ledger; 0: it has none. */
@@ -56,6 +75,10 @@ export interface Decision {
   readonly news: DeviceNews | null;
   /** The ids of news that nobody needs to be told any more. */
   readonly dropped: readonly string[];
+  /** The marks that change. */
+  readonly marks?: Partial<Marks>;
+  /** True: the device keeps its home, because people have said something, and not the device. */
+  readonly keepsHome?: boolean;
 }
 
 /** Where the watch keeps what must outlast the process. There is one for files, and one for etcd. */
@@ -76,17 +99,23 @@ interface WatchOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly delays: Delays;
+  /** The device's own delay; null: it has none. */
+  readonly delayMsOf: (id: string) => number | null;
   /** The devices, which the ledger reads and fills too. */
   readonly devices: Map<string, Watched>;
   readonly office: Office;
   readonly ledger: WatchLedger;
-  readonly desk: Pick<NewsDesk, 'newsOf' | 'untold'>;
+  readonly desk: Pick<NewsDesk, 'newsOf' | 'untold' | 'changed'>;
   /** Draws the id of news. */
   readonly newId: () => string;
 }
 
 /** Checks for silence within each delay. */
 const TICKS = 10;
+/** The shortest delay that a device can have of its own. */
+const OWN_DELAY_MIN_MS = 90 * SECOND_MS;
+/** Tries to decide about a device of which something else is being decided. */
+const DECIDE_TRIES = 5;
 /** After a tick that is late by so many, and by AWAY_MS, the process or the machine was not running. */
 const AWAY_TICKS = 3;
 /** A busy machine is late by less. */
@@ -105,11 +134,11 @@ export class Watch implements FleetWatch {
   /** Silence did not count up to now: devices get this long when decisions are possible again; null: silence counts. */
   #owedMs: number | null = null;
   /** Devices with a decision on its way. */
-  readonly #deciding = new Set<string>();
+  readonly #deciding = new Map<string, Promise<boolean>>();
 
   constructor(options: WatchOptions) {
     this.#options = options;
-    this.#tickMs = options.delays.delayMs / TICKS;
+    this.#tickMs = Math.min(options.delays.delayMs, OWN_DELAY_MIN_MS) / TICKS;
     this.#ticking = new Alarm(options.clock, () => {
       this.#ticking.in(this.#tickMs);
       this.#tick();
@@ -140,7 +169,7 @@ export class Watch implements FleetWatch {
   }
 
   heard(id: string, report: Report): void | Promise<void> {
-    const { clock, log, delays, office, ledger, devices } = this.#options;
+    const { clock, log, office, ledger, devices } = this.#options;
     assertServing(office);
     const nowMs = clock.bootMs();
     const now = momentOf(clock);
@@ -150,9 +179,10 @@ export class Watch implements FleetWatch {
     if (isOvertaken(presence, nowMs, report.sent)) return;
     // What it said to another home meanwhile is not known here.
     const before = device.home === office.id ? presence : afterAbsence(presence, nowMs, 0);
-    device.presence = afterHeartbeat(before, nowMs, report, delays);
+    device.presence = afterHeartbeat(before, nowMs, report, this.#delaysOf(id));
     device.heard = now;
     device.status = report.status ?? NO_STATUS;
+    if (now.wallMs !== null) device.marks = afterReport(device.marks, device.status, now.wallMs);
     const isMoved = report.said === 'moved';
     if ((before.state === 'offline' && !isMoved) || (before.said === 'moved') !== isMoved) device.since = now;
     if (known === undefined) devices.set(id, device);
@@ -163,7 +193,61 @@ export class Watch implements FleetWatch {
     if (isVital || isDue || reportsOther(status, device.status)) ledger.note(id, isVital);
     this.#consider(id, device, nowMs, true);
     // Nothing follows a last word. If it were lost, people would be told of a silence.
-    if (report.said !== 'running') return ledger.noted(id);
+    const noted = report.said === 'running' ? undefined : ledger.noted(id);
+    return report.quiet || report.last ? this.#heardWords(id, report, noted) : noted;
+  }
+
+  /** What people at the device have said with a heartbeat. Rejects if it cannot be kept: the device says it again. */
+  async #heardWords(id: string, { quiet, last }: Report, noted: void | Promise<void>): Promise<void> {
+    await noted;
+    const nowMs = this.#options.clock.wallMs();
+    if (quiet) {
+      const { forMs, why } = quiet;
+      const untilMs = nowMs + Math.min(forMs, QUIET_MAX_MS);
+      await this.#setQuiet(id, forMs === 0 ? null : { untilMs, why }, false);
+    }
+    if (last) await this.#sayLast(id, last, nowMs);
+  }
+
+  async #sayLast(id: string, text: string, atMs: number): Promise<void> {
+    const before = this.#options.devices.get(id)?.marks.word ?? null;
+    // The answer to it may have been lost.
+    if (before?.text === text && atMs - before.atMs < MINUTE_MS) return;
+    this.#options.log.info('device last word', { device: id, text });
+    const happening = { kind: 'word', sinceMs: atMs, word: text } as const;
+    await this.#decideSoon(id, { happening, marks: { word: { text, atMs } } }, false);
+  }
+
+  async quiet(id: string, quiet: Quiet | null): Promise<void> {
+    await this.#setQuiet(id, quiet, true);
+  }
+
+  async #setQuiet(id: string, quiet: Quiet | null, keepsHome: boolean): Promise<void> {
+    const { clock, log, devices } = this.#options;
+    const device = devices.get(id);
+    if (device === undefined) throw neverHeard(id);
+    const nowMs = clock.wallMs();
+    if (isSameQuiet(quietAt(device.marks, nowMs), quiet)) return;
+    const happening = quiet && ({ kind: 'quiet', sinceMs: nowMs, ...quiet } as const);
+    await this.#decideSoon(id, { happening, marks: { quiet } }, keepsHome);
+    // Whoever waits to hear of an outage waits until another moment.
+    this.#options.desk.changed(id);
+    if (quiet === null) log.info('device quiet ended', { device: id });
+    else log.info('device quiet', { device: id, until: isoOf(quiet.untilMs), why: quiet.why ?? undefined });
+  }
+
+  async drill(id: string, uid: string | null): Promise<void> {
+    const { clock, log, devices, newId } = this.#options;
+    const device = devices.get(id);
+    if (device === undefined) throw neverHeard(id);
+    const nowMs = clock.wallMs();
+    const { drill: before } = device.marks;
+    // The links of the same day go on working.
+    const drill =
+      before !== null && nowMs - before.atMs < DAY_MS ? before : { key: `${newId()}${newId()}`, atMs: nowMs };
+    const happening = { kind: 'drill', key: drill.key, uid } as const;
+    await this.#decideSoon(id, { happening, marks: { drill } }, true);
+    log.info('device drill', { device: id, uid: uid ?? undefined });
   }
 
   async forget(id: string): Promise<void> {
@@ -175,9 +259,9 @@ export class Watch implements FleetWatch {
     const { devices, clock } = this.#options;
     const device = devices.get(id);
     if (device === undefined) return null;
-    const { presence, heard, since, status } = device;
+    const { presence, heard, since, status, marks } = device;
     const wallMs = (moment: Moment | null) => moment && wallMsOf(moment, clock);
-    return sightingOf(id, presence, { heardMs: wallMs(heard), sinceMs: wallMs(since), status });
+    return sightingOf(id, presence, { heardMs: wallMs(heard), sinceMs: wallMs(since), status, marks });
   }
 
   #tick(): void {
@@ -202,9 +286,16 @@ export class Watch implements FleetWatch {
     }
   }
 
+  /** The delays of this device. */
+  #delaysOf(id: string): Delays {
+    const { delays, delayMsOf } = this.#options;
+    const delayMs = delayMsOf(id);
+    return delayMs === null ? delays : { ...delays, delayMs };
+  }
+
   /** Decides about the device if it differs from what people know. */
   #consider(id: string, device: Watched, nowMs: number, isHeard = false): void {
-    const { office, delays, desk } = this.#options;
+    const { office, desk, clock } = this.#options;
     const { presence, told, home } = device;
     if (!isHeard && !office.answersFor(home)) return;
     if (presence.said === 'moved') {
@@ -212,39 +303,127 @@ export class Watch implements FleetWatch {
       if (told === 'online' && dropped.length === 0) return;
       this.#decide(id, device, { told: 'online', news: null, dropped });
     } else if (presence.state === 'online' && told === 'offline') {
-      const lastedMs = device.away && sinceMs(device.away, this.#options.clock, device.heard);
-      const backMs = wallMsOf(device.heard, this.#options.clock);
-      this.#decide(id, device, this.#news(id, { kind: 'back', sinceMs: backMs, lastedMs }));
-    } else if (told === 'online' && afterSilence(presence, nowMs, delays).state === 'offline') {
+      this.#decide(id, device, this.#backOf(id, device));
+    } else if (quietAt(device.marks, clock.wallMs()) !== null) return;
+    else if (told === 'online' && afterSilence(presence, nowMs, this.#delaysOf(id)).state === 'offline') {
       const kind = presence.said === 'stopping' ? 'stopped' : 'silent';
-      const heardMs = wallMsOf(device.heard, this.#options.clock);
-      this.#decide(id, device, this.#news(id, { kind, sinceMs: heardMs }));
+      const heardMs = wallMsOf(device.heard, clock);
+      const word = wordAt(device.marks, heardMs);
+      const marks = { left: presence.sent ?? null, reminded: 0 };
+      const happening = { kind, sinceMs: heardMs, ...(word !== null && { word }) } as const;
+      this.#decide(id, device, this.#decisionOf(id, 'offline', happening, marks));
+    } else if (told === 'offline') this.#remind(id, device);
+    else this.#considerMails(id, device);
+  }
+
+  /** The device is back: why it was away, and how often it came and went. */
+  #backOf(id: string, device: Watched): Decision {
+    const { clock } = this.#options;
+    const { away, heard, marks, presence } = device;
+    const lastedMs = away && sinceMs(away, clock, heard);
+    const backMs = wallMsOf(heard, clock);
+    const after = afterOutage(marks, away && wallMsOf(away, clock), backMs);
+    const why = whyAway(marks.left, presence.sent, lastedMs);
+    const flaps = flapsOf(after, STEADY_DELAYS * this.#delaysOf(id).delayMs);
+    const reasons = { ...(why !== null && { why }), ...(flaps !== null && { flaps }) };
+    const happening: Happening = { kind: 'back', sinceMs: backMs, lastedMs, ...reasons };
+    return this.#decisionOf(id, 'online', happening, after);
+  }
+
+  /** Reminds people of a device that is offline for long. After a longer absence of the watch, once. */
+  #remind(id: string, device: Watched): void {
+    const { clock } = this.#options;
+    const { away, marks } = device;
+    if (away === null) return;
+    const awayMs = wallMsOf(away, clock);
+    // Over a boot the clock may not be confirmed; for a reminder it is good enough.
+    const lastedMs = sinceMs(away, clock, momentOf(clock)) ?? (awayMs === null ? 0 : clock.wallMs() - awayMs);
+    const due = REMINDERS_MS.filter((afterMs) => lastedMs >= afterMs).length;
+    if (due <= marks.reminded) return;
+    const happening: Happening = { kind: 'still', sinceMs: awayMs, lastedMs };
+    this.#decide(id, device, this.#decisionOf(id, 'offline', happening, { reminded: due }));
+  }
+
+  /** Tells of mails that do not leave a device which is online, and that they leave again. */
+  #considerMails(id: string, device: Watched): void {
+    const { stuck } = device.marks;
+    if (stuck === null) return;
+    const nowMs = this.#options.clock.wallMs();
+    const { relay, queue } = device.status;
+    const isStuck = afterReport(NO_MARKS, device.status, nowMs).stuck !== null;
+    if (!isStuck)
+      this.#decide(
+        id,
+        device,
+        this.#decisionOf(id, 'online', { kind: 'flows', sinceMs: nowMs }, { stuck: null }),
+      );
+    else if (!stuck.isTold && nowMs - stuck.sinceMs >= STUCK_MS) {
+      const words = { relay: stuck.isRelay ? relay : null, failed: queue?.failed ?? 0 };
+      const happening: Happening = { kind: 'stuck', sinceMs: stuck.sinceMs, ...words };
+      const marks = { stuck: { ...stuck, isTold: true } };
+      this.#decide(id, device, this.#decisionOf(id, 'online', happening, marks));
     }
   }
 
-  #news(id: string, happening: Happening): Decision {
-    const news = this.#options.desk.newsOf(id);
-    // Drop a pair in the middle: the first may be told already, and the last is the present state.
-    const dropped = news.length >= NEWS_MAX ? news.slice(1, 3) : [];
-    const told = happening.kind === 'back' ? 'online' : 'offline';
-    return { told, news: { ...happening, id: this.#options.newId(), device: id }, dropped };
+  #decisionOf(id: string, told: Presence['state'], happening: Happening, marks: Partial<Marks>): Decision {
+    const { clock, desk, newId } = this.#options;
+    const axis = axisOf(happening);
+    const before = desk.newsOf(id, axis);
+    // A later one says all that these say. Of the states, drop a pair in the middle: the first may be told already, and the
+    // last is the present one.
+    const isState = axis === 'link' || axis === 'mails';
+    const overMany = isState ? before.slice(1, 3) : before.slice(0, 1);
+    const dropped = before.length >= NEWS_MAX ? overMany : [];
+    const news = { ...happening, id: newId(), device: id, atMs: clock.wallMs() };
+    return { told, news, dropped, marks };
+  }
+
+  /**
+   * Keeps what people have said of the device, when nothing else is being decided of it. Rejects with unavailable if it cannot
+   * be kept now.
+   */
+  async #decideSoon(
+    id: string,
+    { happening, marks }: { readonly happening: Happening | null; readonly marks: Partial<Marks> },
+    keepsHome: boolean,
+  ): Promise<void> {
+    const { office, devices } = this.#options;
+    for (let tries = 0; tries < DECIDE_TRIES; tries++) {
+      await this.#deciding.get(id);
+      const device = devices.get(id);
+      if (device === undefined) throw neverHeard(id);
+      if (!office.mayDecide || this.#deciding.has(id)) continue;
+      const { told } = device;
+      const silent: Decision = { told, news: null, dropped: [], marks };
+      const decision = happening === null ? silent : this.#decisionOf(id, told, happening, marks);
+      if (await this.#keep(id, device, { ...decision, keepsHome })) return;
+    }
+    throw new FieldpostError('unavailable', 'This cannot be kept now');
   }
 
   /** Until the decision holds, memory has nothing of it. If it cannot be kept, the next tick decides again. */
   #decide(id: string, device: Watched, decision: Decision): void {
-    const { office, ledger, devices } = this.#options;
+    const { office, devices, clock } = this.#options;
     if (this.#deciding.has(id) || !office.mayDecide) return;
-    this.#deciding.add(id);
     // It may be heard before the decision is kept.
-    if (decision.told === 'offline') device.away = device.heard;
-    void ledger.decide(id, decision).then((isKept) => {
-      this.#deciding.delete(id);
+    if (decision.told === 'offline' && device.told === 'online') device.away = device.heard;
+    void this.#keep(id, device, decision).then((isKept) => {
       // Another object: it was forgotten, or has a later record of another home.
       if (!isKept || devices.get(id) !== device) return;
-      nowTold(device, decision.told);
       this.#log(id, decision.news);
-      this.#consider(id, device, this.#options.clock.bootMs());
+      this.#consider(id, device, clock.bootMs());
     });
+  }
+
+  #keep(id: string, device: Watched, decision: Decision): Promise<boolean> {
+    const { ledger, devices } = this.#options;
+    const kept = ledger.decide(id, decision).then((isKept) => {
+      this.#deciding.delete(id);
+      if (isKept && devices.get(id) === device) nowDecided(device, decision);
+      return isKept;
+    });
+    this.#deciding.set(id, kept);
+    return kept;
   }
 
   #log(id: string, news: DeviceNews | null): void {
@@ -252,13 +431,21 @@ export class Watch implements FleetWatch {
     if (news === null) return;
     if (news.kind === 'back')
       log.info('device online', { device: id, offlineMs: news.lastedMs ?? undefined });
-    else log.info('device offline', { device: id, stopped: news.kind === 'stopped' });
+    else if (news.kind === 'silent' || news.kind === 'stopped')
+      log.info('device offline', { device: id, stopped: news.kind === 'stopped' });
+    else log.info('device news', { device: id, kind: news.kind });
   }
 }
 
 /** True if the device was heard since the decision that it is offline: it should not be kept. */
-export function isUntrue({ heard, away }: Watched, decision: Decision | null): boolean {
-  return decision?.told === 'offline' && heard !== away;
+export function isUntrue({ told, heard, away }: Watched, decision: Decision | null): boolean {
+  return decision?.told === 'offline' && told === 'online' && heard !== away;
+}
+
+/** The decision is kept. */
+export function nowDecided(device: Watched, { told, marks }: Decision): void {
+  nowTold(device, told);
+  if (marks !== undefined) device.marks = { ...device.marks, ...marks };
 }
 
 /** It is decided that the device is in this state. Its presence follows, unless it was heard meanwhile. */
@@ -268,9 +455,21 @@ export function nowTold(device: Watched, told: Watched['told']): void {
     device.presence = { ...device.presence, state: told };
 }
 
+function neverHeard(id: string): FieldpostError {
+  return new FieldpostError('conflict', `${id} has never called this cloud`);
+}
+
 function newDevice(nowMs: number, heard: Moment): Watched {
   const fresh = { presence: firstHeard(nowMs), told: 'online', away: null, status: NO_STATUS } as const;
-  return { ...fresh, heard, since: heard, home: '', revision: 0, notedMs: Number.NEGATIVE_INFINITY };
+  return {
+    ...fresh,
+    marks: NO_MARKS,
+    heard,
+    since: heard,
+    home: '',
+    revision: 0,
+    notedMs: Number.NEGATIVE_INFINITY,
+  };
 }
 
 /** True if another home of the device must know that soon. */

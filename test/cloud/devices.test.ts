@@ -2,7 +2,9 @@
 import t from 'tap';
 import { SECOND_MS } from '../../src/base/limits.js';
 import { CLOUD_DEVICES_MAX, compareIds, type DeviceQuery, Devices } from '../../src/cloud/devices.js';
-import { NO_STATUS, type Sighting } from '../../src/cloud/presence.js';
+import { NO_MARKS } from '../../src/cloud/marks.js';
+import { NO_STATUS } from '../../src/cloud/presence.js';
+import type { Sighting } from '../../src/cloud/sighting.js';
 import { FakeClock } from '../support/clock.js';
 import { keptLog } from '../support/system.js';
 
@@ -11,7 +13,7 @@ const ALL: DeviceQuery = {
   ...{ order: 'id', after: null, limit: CLOUD_DEVICES_MAX },
 };
 
-const ONLINE = { state: 'online', heardMs: null, sinceMs: null, status: NO_STATUS } as const;
+const ONLINE = { state: 'online', heardMs: null, sinceMs: null, status: NO_STATUS, marks: NO_MARKS } as const;
 
 type Seen = Partial<Sighting> & Pick<Sighting, 'id'>;
 
@@ -39,7 +41,18 @@ function fleet({
     },
     documents: {
       ids: documents,
-      about: (id) => (documents.includes(id) ? { etag: '"1"', destinations: 2, name: null } : null),
+      about: (id) =>
+        documents.includes(id)
+          ? {
+              etag: '"1"',
+              destinations: 2,
+              name: null,
+              site: null,
+              tags: [],
+              delayMs: null,
+              hasWeekly: false,
+            }
+          : null,
       remove: async (id) =>
         void documents.splice(0, documents.length, ...documents.filter((one) => one !== id)),
     },

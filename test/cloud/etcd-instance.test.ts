@@ -215,16 +215,16 @@ t.test('while etcd refuses writes nothing is decided; the instance goes on when 
 
 t.test('a layout of another version is refused, and not touched', async (t) => {
   await using world = new FleetWorld();
-  world.server.txn([], [{ put: 'layout', value: '3' }]);
+  world.server.txn([], [{ put: 'layout', value: '9' }]);
   await t.rejects(world.start('a'), {
     code: 'unavailable',
-    message: /has layout 3, and this program knows 2/,
+    message: /has layout 9, and this program knows 3/,
   });
   t.strictSame(
     world.server.keys().map(({ key, value }) => [key, value]),
-    [['layout', '3']],
+    [['layout', '9']],
   );
   world.server.txn([], [{ delete: 'layout' }]);
   await world.start('a');
-  t.equal(world.server.keyOf('layout')?.value, '2');
+  t.equal(world.server.keyOf('layout')?.value, '3');
 });

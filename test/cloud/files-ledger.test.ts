@@ -1,8 +1,9 @@
 /** What the cloud of one machine keeps in presence.json: when it is written, and a disk that is full, killed or cut off. */
 import t from 'tap';
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import { DIGEST_WINDOW_MS, type FleetStore } from '../../src/cloud/fleet-store.js';
-import { CLOUD_GRACE_MS, type Report, type Sighting } from '../../src/cloud/presence.js';
+import { HOUR_MS, SECOND_MS } from '../../src/base/limits.js';
+import { type FleetStore, NEWS_WINDOW_MS } from '../../src/cloud/fleet-store.js';
+import { CLOUD_GRACE_MS, type Report } from '../../src/cloud/presence.js';
+import type { Sighting } from '../../src/cloud/sighting.js';
 import { PRESENCE_WRITE_MS } from '../../src/cloud/watch.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { durable } from '../support/durable.js';
@@ -91,6 +92,7 @@ t.test('heartbeats and reports hardly write, and a clean stop loses nothing', as
     queue: { queued: 1, deferred: 0, failed: 7 },
     relay: 'ok',
     link: 'online',
+    late: [],
   };
   await bench.beat({ status });
   const { heardMs } = bench.sighting as Sighting;
@@ -205,20 +207,20 @@ t.test('after a kill or a power cut at any write each outage and each return is 
 });
 
 t.test(
-  'a file of an earlier version is read: news without order and batch, a device without since',
+  'a file of an earlier version is read: news without order and moment, a device without since',
   async (t) => {
     const bench = await Bench.start();
     bench.outside.refused = new Set([ID]);
     await bench.beat();
-    await bench.clock.advance(DELAY_MS + DIGEST_WINDOW_MS + 2 * TICK_MS);
+    await bench.clock.advance(DELAY_MS + NEWS_WINDOW_MS + 2 * TICK_MS);
     await bench.fleet.stop();
     type Written = Record<string, Record<string, unknown> & { news: [Record<string, unknown>] }>;
     const file = durable<Written | null>(bench.disk, FILE);
     const written = await file.read();
     const { since, away, news, ...device } = written?.[ID] ?? { news: [{}] };
     t.match([since, away], [{ confirmed: false }, { confirmed: false }]);
-    const [{ order, batch, ...one }] = news;
-    t.match([order, batch], [1, /^\w+$/]);
+    const [{ order, atMs, ...one }] = news;
+    t.match([order, atMs], [1, Number]);
     await file.write({ [ID]: { ...device, news: [one] } });
     bench.outside.refused = new Set();
     await bench.restart();
@@ -226,7 +228,7 @@ t.test(
     t.match(bench.sighting, { state: 'offline' });
     await bench.beat();
     await bench.clock.advance(2 * SECOND_MS);
-    t.match(bench.outside.news[1], { kind: 'back', lastedMs: DELAY_MS + DIGEST_WINDOW_MS + 2 * TICK_MS });
+    t.match(bench.outside.news[1], { kind: 'back', lastedMs: DELAY_MS + NEWS_WINDOW_MS + 2 * TICK_MS });
     t.notMatch(bench.outside.lines.join(''), /damaged/);
     t.match(
       bench.outside.lines.join(''),
@@ -292,22 +294,6 @@ t.test('a short delay makes no absence of the stall of a busy machine', async (t
   await bench.clock.advance(2 * SECOND_MS);
   t.same(bench.kinds, ['silent']);
   await bench.fleet.stop();
-});
-
-t.test('a batch whose cut could not be kept is not told as closed', async (t) => {
-  const bench = await Bench.start();
-  bench.outside.isLate = true;
-  const closed = () => bench.outside.batches.filter(({ isClosed }) => isClosed);
-  await bench.beat();
-  await bench.clock.advance(OFFLINE_MS);
-  let fails = 0;
-  bench.disk.onOperation = (_n, { kind, path }) =>
-    kind === 'write' && path === `${FILE}.new` && fails++ < 1 ? 'error:EIO' : 'ok';
-  while (fails === 0) await bench.clock.advance(SECOND_MS);
-  while (closed().length === 0) await bench.clock.advance(SECOND_MS);
-  await bench.restart();
-  await bench.clock.advance(DIGEST_WINDOW_MS + MINUTE_MS);
-  t.equal(new Set(closed().map(({ batch }) => batch.id)).size, 1, 'after a kill it is the same batch');
 });
 
 t.test('a decision that waits for the disk is dropped when the device is heard, or forgotten', async (t) => {

@@ -3,16 +3,12 @@ import type { Test } from 'tap';
 import { FieldpostError } from '../../src/base/errors.js';
 import { digest } from '../../src/base/http/access.js';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
-import { type DeviceNews, DIGEST_WINDOW_MS, type FleetStore } from '../../src/cloud/fleet-store.js';
-import { CLOUD_GRACE_MS, NO_STATUS, type Report, type Sighting } from '../../src/cloud/presence.js';
-import { settled } from '../support/clock.js';
+import { NEWS_WINDOW_MS } from '../../src/cloud/fleet-store.js';
+import { CLOUD_GRACE_MS, NO_STATUS } from '../../src/cloud/presence.js';
 import { DELAYS } from '../support/fleet-world.js';
-import type { Outside, Place } from './fleet-stores.js';
+import { Bench, EVERY_MS, ID, SLACK_MS } from './fleet-bench.js';
+import type { Place } from './fleet-stores.js';
 
-const EVERY_MS = 30 * SECOND_MS;
-/** A check for silence, a flush, and a way through the store. */
-const SLACK_MS = DELAYS.delayMs / 10 + 3 * SECOND_MS;
-const ID = 'pump-3';
 /** A message of a device. */
 export const SMS = {
   type: 2,
@@ -21,76 +17,6 @@ export const SMS = {
   attachments: [],
   ignored: [],
 } as const;
-
-/** A store, its outside, and devices that speak. */
-class Bench implements AsyncDisposable {
-  readonly outside: Outside;
-  readonly #place: Place;
-  fleet: FleetStore;
-
-  static async start(open: () => Place): Promise<Bench> {
-    const place = open();
-    const bench = new Bench(place, await place.open());
-    await bench.fleet.start();
-    // The first time there are no devices that could be silent.
-    await bench.outside.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
-    return bench;
-  }
-
-  private constructor(place: Place, fleet: FleetStore) {
-    this.outside = place.outside;
-    this.#place = place;
-    this.fleet = fleet;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.fleet.stop();
-  }
-
-  async restart(downMs = 0): Promise<void> {
-    await this.fleet.stop();
-    await this.outside.clock.advance(downMs);
-    this.fleet = await this.#place.open();
-    await this.fleet.start();
-  }
-
-  /** Each revision of etcd takes a turn of its own: many of them take longer than the clock waits. */
-  async advance(ms: number): Promise<void> {
-    await this.outside.clock.advance(ms);
-    for (let times = 0; times < 25; times++) await settled();
-  }
-
-  hear(id: string = ID, report: Partial<Report> = {}): void {
-    this.fleet.watch.heard(id, { said: 'running', everyMs: EVERY_MS, sent: null, ...report });
-  }
-
-  /** A heartbeat that has reached the store. */
-  async beat(id: string = ID, report: Partial<Report> = {}): Promise<void> {
-    this.hear(id, report);
-    await this.advance(2 * SECOND_MS);
-  }
-
-  /** Heartbeats of these devices for so long. */
-  async steady(ms: number, ...ids: string[]): Promise<void> {
-    for (let passedMs = 0; passedMs < ms; passedMs += EVERY_MS) {
-      for (const id of ids) this.hear(id);
-      await this.advance(Math.min(EVERY_MS, ms - passedMs));
-    }
-  }
-
-  get told(): readonly string[] {
-    return this.outside.told;
-  }
-
-  /** The last news of this kind. */
-  newsOf(kind: string): DeviceNews {
-    return this.outside.news.findLast((news) => news.kind === kind) as DeviceNews;
-  }
-
-  sighting(id: string = ID): Sighting | null {
-    return this.fleet.watch.sighting(id);
-  }
-}
 
 /** Tries a store: each test has one of its own. */
 export function testStore(t: Test, open: () => Place): void {
@@ -425,28 +351,25 @@ export function testStore(t: Test, open: () => Place): void {
     t.strictSame(bench.told, [`silent ${ID}`, `back ${ID}`, `silent ${ID}`, `back ${ID}`]);
   });
 
-  t.test('a batch closes after its window, and has the same members after a refusal', async (t) => {
+  t.test('news of a window are told together at its end, also after a refusal and a restart', async (t) => {
     await using bench = await Bench.start(open);
     const ids = Array.from({ length: 70 }, (_, n) => `pump-${n + 10}`);
+    const { calls } = bench.outside;
+    const largest = () => Math.max(0, ...calls.map(({ all }) => all.length));
     await bench.steady(MINUTE_MS, ...ids);
     bench.outside.isLate = true;
-    bench.outside.refused = new Set(ids);
     await bench.advance(DELAYS.delayMs - EVERY_MS + SLACK_MS);
     t.equal(bench.fleet.watch.untold, ids.length);
-    t.ok(
-      bench.outside.batches.every(({ isClosed }) => !isClosed),
-      'it is open',
-    );
-    await bench.advance(DIGEST_WINDOW_MS + SLACK_MS);
-    const closed = bench.outside.batches.filter(({ isClosed }) => isClosed);
-    const members = closed.at(0)?.batch.news.map(({ device }) => device);
-    t.strictSame(members?.sort(), ids, 'all of them');
+    t.strictSame(bench.told, [], 'the window is open');
+    bench.outside.refused = new Set(ids);
+    calls.length = 0;
+    await bench.advance(NEWS_WINDOW_MS + SLACK_MS);
+    t.equal(largest(), ids.length, 'all of them at once');
     await bench.restart();
-    bench.outside.batches.length = 0;
+    calls.length = 0;
     bench.outside.refused = new Set();
     await bench.steady(MINUTE_MS, 'pump-1');
-    const again = bench.outside.batches.find(({ batch }) => batch.id === closed[0]?.batch.id);
-    t.strictSame(again?.batch.news.map(({ device }) => device).sort(), ids, 'the same after a restart');
+    t.equal(largest(), ids.length, 'the same after a restart');
     t.strictSame(
       [...bench.told].sort(),
       ids.map((id) => `silent ${id}`),

@@ -12,7 +12,7 @@ import { openEtcdFleet } from '../../src/cloud/etcd/fleet.js';
 import { EtcdState } from '../../src/cloud/etcd/state.js';
 import { openFileFleet } from '../../src/cloud/files/fleet.js';
 import { FileState } from '../../src/cloud/files/state.js';
-import type { DeviceNews, FleetStore, NewsBatch, Telling } from '../../src/cloud/fleet-store.js';
+import type { DeviceNews, FleetStore, NewsOfDevice, Telling } from '../../src/cloud/fleet-store.js';
 import type { StateStore } from '../../src/cloud/state-record.js';
 import type { KeyedContent } from '../../src/mail/store/store.js';
 import { FakeClock } from '../support/clock.js';
@@ -21,6 +21,7 @@ import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';
 import { DELAYS } from '../support/fleet-world.js';
 import { seededRandom } from '../support/random.js';
 import { drawn, freeLock, keptLog } from '../support/system.js';
+import { newsIn, notYet, tellingBut } from '../support/telling.js';
 
 /** Where the files are. */
 export const DIRECTORY = '/var/lib/cloud';
@@ -38,32 +39,38 @@ export class Outside {
   /** The same news. */
   readonly news: DeviceNews[] = [];
   /** Every call of `tell`. */
-  readonly batches: { readonly batch: NewsBatch; readonly isClosed: boolean }[] = [];
+  readonly calls: { readonly all: readonly NewsOfDevice[]; readonly isLast: boolean }[] = [];
   /** Devices of which nobody can be told. */
   refused: ReadonlySet<string> = new Set();
-  /** True: people wait for the end of the batch. */
+  /** True: people wait for the end of the window. */
   isLate = false;
   readonly journal = new Map<string, string>();
   readonly #known = new Set<string>();
 
-  readonly tell = async (batch: NewsBatch, isClosed: boolean): Promise<Telling> => {
-    this.batches.push({ batch, isClosed });
-    const told = new Set<string>();
-    let refusal: Error | null = null;
-    for (const one of batch.news) {
-      const { id, device, kind } = one;
-      if (this.refused.has(device)) refusal = new Error('too many at once');
-      else if (isClosed || !this.isLate) {
-        if (!this.#known.has(id)) {
-          this.told.push(`${kind} ${device}`);
-          this.news.push(one);
-        }
-        this.#known.add(id);
-        told.add(id);
-      }
+  readonly tell = async (all: readonly NewsOfDevice[], isLast: boolean): Promise<Telling> => {
+    this.calls.push({ all, isLast });
+    const nowMs = this.clock.wallMs();
+    const isEarly = ({ news }: NewsOfDevice) =>
+      this.isLate && !isLast && news.some(({ windowEndsMs }) => windowEndsMs > nowMs);
+    const { settled, refusal } = tellingBut(all, (device) => this.refused.has(device));
+    const answers = new Map(settled);
+    for (const one of all) {
+      if (this.refused.has(one.device)) continue;
+      if (isEarly(one)) answers.set(one.device, notYet(Math.max(...one.news.map((n) => n.windowEndsMs))));
+      else this.#noteTold(newsIn([one]));
     }
-    return { told, refusal };
+    return { settled: answers, refusal };
   };
+
+  #noteTold(news: readonly DeviceNews[]): void {
+    for (const one of news) {
+      if (!this.#known.has(one.id)) {
+        this.told.push(`${one.kind} ${one.device}`);
+        this.news.push(one);
+      }
+      this.#known.add(one.id);
+    }
+  }
 
   readonly accept = async (_draft: unknown, { key, hash }: KeyedContent, admit?: () => void) => {
     const replayed = this.journal.has(key);
@@ -93,9 +100,9 @@ export function filesOf(
   delays = DELAYS,
 ) {
   const where = { disk, directory: DIRECTORY };
-  const tell = async (batch: NewsBatch, isClosed: boolean) => {
+  const tell = async (all: readonly NewsOfDevice[], isLast: boolean) => {
     if (disk.dead) throw new PowerCutError('dead');
-    return await outside.tell(batch, isClosed);
+    return await outside.tell(all, isLast);
   };
   return {
     ...{ outside, disk },

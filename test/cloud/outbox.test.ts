@@ -103,7 +103,7 @@ t.test('what waits is counted after a restart also if its key is forgotten', asy
   ];
   const whenFinal = () => new Promise(() => undefined);
   const store = { keys, whenFinal, queued: () => queued, deferred: () => deferred } as unknown as Store;
-  const ways = { maxQueue: 100, takesMail: true, takesShort: true, nudge: () => undefined };
+  const ways = { maxQueue: 100, takesMail: true, takesShort: true, takesHook: false, nudge: () => undefined };
   t.strictSame(new AcceptedMessages({ store, ...ways }).waiting, { mail: 2, short: 2, devices: 3 });
 });
 

@@ -7,7 +7,7 @@ import t from 'tap';
 import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { People, peopleOf } from '../../src/cloud/document.js';
 import { openFileFleet } from '../../src/cloud/files/fleet.js';
-import { DIGEST_WINDOW_MS, type FleetStore } from '../../src/cloud/fleet-store.js';
+import { type FleetStore, NEWS_WINDOW_MS } from '../../src/cloud/fleet-store.js';
 import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
 import { Teller } from '../../src/cloud/telling.js';
 import type { Store } from '../../src/mail/store/store.js';
@@ -69,9 +69,8 @@ class Region implements AsyncDisposable {
         },
       },
       texts: this.#texts,
-      takesMail: true,
-      takesShort: true,
-      log: this.#kept.log,
+      ...{ takesMail: true, takesShort: true, takesHook: false, quietUntilMs: () => null },
+      ...{ clock, log: this.#kept.log },
     });
     this.store = store;
     this.fleet = await openFileFleet({
@@ -80,7 +79,7 @@ class Region implements AsyncDisposable {
       delays: { delayMs: DELAY_MS, stopDelayMs: DELAY_MS },
       randomBytes: this.#drawn.randomBytes,
       accept: async () => ({ replayed: false }),
-      tell: (batch, isClosed) => teller.tell(batch, isClosed),
+      tell: (all, isLast) => teller.tell(all, isLast),
     });
     await this.fleet.start();
     await this.pass(0);
@@ -150,12 +149,12 @@ t.test('of 21 devices a person gets a digest, of 20 a message each, at once', as
   await bench.pass(DELAY_MS + TICK_MS);
   t.same(bench.toldTo('small'), offline(A), 'nobody of twenty devices waits');
   t.same(bench.toldTo('big'), []);
-  await bench.pass(DIGEST_WINDOW_MS + SECOND_MS);
+  await bench.pass(NEWS_WINDOW_MS + SECOND_MS);
   t.same(bench.toldTo('big'), ['21 devices are offline']);
   bench.beat(ALL);
   await bench.pass(2 * SECOND_MS);
   t.same(bench.toldTo('small'), [...back(A), ...offline(A)].sort());
-  await bench.pass(DIGEST_WINDOW_MS + SECOND_MS);
+  await bench.pass(NEWS_WINDOW_MS + SECOND_MS);
   t.same(bench.toldTo('big'), ['21 devices are back online', '21 devices are offline']);
   t.equal(bench.told.length, 42);
   t.match(bench.lines.join(''), /notified devices=21 kind=silent ids=\w+\n/);
@@ -166,7 +165,7 @@ t.test('a digest waits until the documents of all its devices can be read', asyn
   bench.beat(ALL);
   await bench.pass(DELAY_MS + TICK_MS);
   bench.unreadable.add('a-0003');
-  await bench.pass(DIGEST_WINDOW_MS + TICK_MS);
+  await bench.pass(NEWS_WINDOW_MS + TICK_MS);
   t.same(bench.toldTo('big'), []);
   bench.unreadable.clear();
   await bench.pass(2 * TICK_MS);
@@ -184,7 +183,7 @@ t.test('a person of many devices gets up to twenty news each alone, after a minu
   bench.beat(ALL);
   await bench.pass(DELAY_MS / 4);
   bench.beat(ALL);
-  await bench.pass(DIGEST_WINDOW_MS);
+  await bench.pass(NEWS_WINDOW_MS);
   bench.beat(ALL);
   t.same(bench.toldTo('big'), [], 'silent and back within the minute, and not told of either');
   t.same(bench.toldTo('small'), [...back(A.slice(0, 3)), ...offline(A.slice(0, 3))].sort());
@@ -195,7 +194,7 @@ t.test('a person of many devices gets up to twenty news each alone, after a minu
   // The two fell silent before, so it takes two delays.
   await bench.pass(DELAY_MS - SECOND_MS);
   bench.beat(ALL.slice(2));
-  await bench.pass(DIGEST_WINDOW_MS + TICK_MS);
+  await bench.pass(NEWS_WINDOW_MS + TICK_MS);
   t.same(bench.toldTo('big'), offline(A.slice(0, 2)));
 });
 
@@ -214,7 +213,7 @@ t.test('after a kill or power cut at any write nobody is told twice, and nobody 
         return 'power-cut-after';
       };
       // If it dies before it has written the news, the devices are offline after a fresh delay.
-      const freshMs = CLOUD_GRACE_MS + DELAY_MS + TICK_MS + DIGEST_WINDOW_MS + 2 * SECOND_MS;
+      const freshMs = CLOUD_GRACE_MS + DELAY_MS + TICK_MS + NEWS_WINDOW_MS + 2 * SECOND_MS;
       for (const ms of [DELAY_MS + TICK_MS, 30 * SECOND_MS, 40 * SECOND_MS, freshMs, freshMs]) {
         await bench.pass(ms);
         if (disk.dead && bench.disk === disk) await bench.restart(cut);
@@ -259,7 +258,7 @@ t.test(
     await bench.pass(DELAY_MS + TICK_MS);
     t.same(bench.toldTo('ordinary'), offline(['d-0000']), 'nobody else waits');
     t.equal(bench.toldTo('OWNER').length, 4999, 'a placeholder is another person for each device');
-    await bench.pass(DIGEST_WINDOW_MS + 2 * SECOND_MS);
+    await bench.pass(NEWS_WINDOW_MS + 2 * SECOND_MS);
     t.same(bench.toldTo('boss').sort(), ['', '5000 devices are offline']);
     t.equal(bench.toldTo('+31612345678').length, 1);
     t.equal(bench.told.length, 4999 + 1 + 3);
@@ -287,7 +286,7 @@ t.test('who was told at once gets no digest of the same news, even with one devi
   t.same(bench.toldTo('small'), offline(A));
   bench.put('b-0000', ['mail big', 'mail small']);
   await bench.restart(false);
-  await bench.pass(DIGEST_WINDOW_MS + 2 * SECOND_MS);
+  await bench.pass(NEWS_WINDOW_MS + 2 * SECOND_MS);
   t.same(bench.toldTo('small'), offline(ALL));
   t.same(bench.toldTo('big'), ['21 devices are offline']);
 });

@@ -1,9 +1,9 @@
 /** The teller over a store that refuses some messages: who is told when, and what is kept of it. */
 import t from 'tap';
 import { FieldpostError } from '../../src/base/errors.js';
-import { HOUR_MS } from '../../src/base/limits.js';
-import { People, peopleOf } from '../../src/cloud/document.js';
-import type { DeviceNews } from '../../src/cloud/fleet-store.js';
+import { HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
+import { type Document, People, peopleOf } from '../../src/cloud/document.js';
+import type { DeviceNews, KeptNews, NewsOfDevice, Telling } from '../../src/cloud/fleet-store.js';
 import type { ToldNews } from '../../src/cloud/outages.js';
 import { Teller } from '../../src/cloud/telling.js';
 import { FakeClock } from '../support/clock.js';
@@ -11,140 +11,339 @@ import { JAN } from '../support/reference-cloud.js';
 import { openQuietly } from '../support/store.js';
 import { keptLog } from '../support/system.js';
 
-/** Each device has these people, by their types. `refuses` says which texts the outbox refuses now. */
-async function bench(people: readonly [type: number, destination: string][], takesShort = true) {
-  const { store } = await openQuietly(new FakeClock());
-  const destinations = people.map(([type, destination], n) => ({
-    ...{ ...JAN, lang: 'en', type, destination },
-    uid: `${JAN.uid.slice(0, -1)}${n}`,
-  }));
-  const counts = new People();
-  const offered: string[] = [];
-  const texts: string[] = [];
-  const recorded: ToldNews[] = [];
-  const { log, lines } = keptLog();
-  const state = { refuses: (_to: string) => false, isFull: false, reads: 0 };
-  const teller = new Teller({
-    store: {
-      async accept(draft, keyed) {
-        const { destination } = draft;
-        offered.push(`${destination} ${'subject' in draft.content ? draft.content.subject : ''}`.trim());
-        if ('plain' in draft.content) texts.push(draft.content.plain);
-        if (state.refuses(String(destination))) throw new FieldpostError('queue-full', 'no room');
-        return await store.accept([draft], keyed);
+/** An entry: its type, its address, and its rules. */
+type Person = readonly [type: number, destination: string, rules?: object];
+
+/** Each device has these people. `refuses` says what the outbox refuses now. */
+class Bench implements AsyncDisposable {
+  readonly clock = new FakeClock();
+  readonly people = new People();
+  /** `jan@example.com p is offline` */
+  readonly offered: string[] = [];
+  readonly texts: string[] = [];
+  readonly recorded: ToldNews[] = [];
+  readonly kept = keptLog();
+  refuses = (_to: string) => false;
+  isFull = false;
+  reads = 0;
+  readonly #destinations: Document['destinations'];
+  readonly #site: string | null;
+  readonly #store;
+  readonly #teller: Teller;
+  /** By id. */
+  readonly #news = new Map<string, KeptNews>();
+
+  static async open(people: readonly Person[], options: { takesShort?: boolean; site?: string } = {}) {
+    const clock = new FakeClock();
+    const { store } = await openQuietly(clock);
+    return new Bench(clock, people, options, store);
+  }
+
+  private constructor(
+    clock: FakeClock,
+    people: readonly Person[],
+    { takesShort = true, site }: { takesShort?: boolean; site?: string },
+    store: Awaited<ReturnType<typeof openQuietly>>['store'],
+  ) {
+    this.clock = clock;
+    this.#store = store;
+    this.#site = site ?? null;
+    this.#destinations = people.map(([type, destination, rules], n) => ({
+      ...{ ...JAN, lang: 'en', type, destination, ...rules },
+      uid: `${JAN.uid.slice(0, -1)}${n}`,
+    }));
+    const { log } = this.kept;
+    this.#teller = new Teller({
+      store: {
+        accept: async (draft, keyed) => {
+          const { destination } = draft;
+          const subject = 'subject' in draft.content ? draft.content.subject : '';
+          this.offered.push(`${destination} ${subject}`.trim());
+          if ('plain' in draft.content) this.texts.push(draft.content.plain);
+          if (this.refuses(String(destination))) throw new FieldpostError('queue-full', 'no room');
+          return await store.accept([draft], keyed);
+        },
+        recall: (key) => store.recall(key),
+        mayTakeMore: () => !this.isFull,
       },
-      recall: (key) => store.recall(key),
-      mayTakeMore: () => !state.isFull,
-    },
-    documents: {
-      async read(id) {
-        state.reads++;
-        counts.set(id, peopleOf({ destinations }));
-        return { document: { destinations }, text: '', etag: '' };
+      documents: {
+        read: async () => {
+          this.reads++;
+          return { document: this.document, text: '', etag: '' };
+        },
       },
-    },
-    outages: { record: async (all) => void recorded.push(...all) },
-    ...{ people: counts, texts: { timeZone: 'UTC', publicUrl: null }, takesMail: true, takesShort, log },
-  });
-  const toldOf = (id: string) =>
-    recorded.filter(({ news }) => news.id === id).flatMap(({ told }) => told.map((one) => one.destination));
-  return { teller, state, offered, texts, lines, toldOf, close: () => store.close() };
+      outages: { record: async (all) => void this.recorded.push(...all) },
+      ...{ clock, log, people: this.people, texts: { timeZone: 'UTC', publicUrl: null } },
+      ...{ takesMail: true, takesShort, takesHook: false, quietUntilMs: () => null },
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#store.close();
+  }
+
+  get document(): Document {
+    return { destinations: this.#destinations, ...(this.#site !== null && { site: this.#site }) };
+  }
+
+  /** These devices name the people. */
+  add(...devices: readonly string[]): void {
+    for (const device of devices) this.people.set(device, peopleOf(this.document));
+  }
+
+  /** News that are kept. They come in a window that is over, unless it is said when it ends. */
+  come(news: readonly DeviceNews[], windowEndsMs = 0): void {
+    for (const one of news) this.#news.set(one.id, { news: one, order: this.#news.size + 1, windowEndsMs });
+  }
+
+  /** Tells all news that are kept, and keeps what becomes of them, as the desk does. */
+  async tell({ isLast = false, isKept = true } = {}): Promise<Telling> {
+    const byDevice = new Map<string, KeptNews[]>();
+    for (const one of this.#news.values())
+      byDevice.set(one.news.device, [...(byDevice.get(one.news.device) ?? []), one]);
+    const all: NewsOfDevice[] = [...byDevice].map(([device, news]) => ({ device, news }));
+    const telling = await this.#teller.tell(all, isLast);
+    if (isKept)
+      for (const { dropped, marked } of telling.settled.values()) {
+        for (const id of dropped) this.#news.delete(id);
+        for (const news of marked)
+          this.#news.set(news.id, { ...(this.#news.get(news.id) as KeptNews), news });
+      }
+    return telling;
+  }
+
+  /** The messages that were offered since the last call. */
+  take(): string[] {
+    return this.offered.splice(0);
+  }
+
+  /** What is kept still. */
+  get left(): string[] {
+    return [...this.#news.keys()];
+  }
+
+  toldOf(id: string): string[] {
+    const lines = this.recorded.filter(({ news }) => news.id === id);
+    return lines.flatMap(({ told }) => told.map((one) => one.destination));
+  }
 }
 
-const silent = (device: string, sinceMs = 0): DeviceNews => ({
-  id: `silent ${device}`,
-  device,
-  kind: 'silent',
-  sinceMs,
+const silent = (device: string, atMs = 0, sinceMs = atMs): DeviceNews => ({
+  ...{ id: `silent ${device}`, device, atMs },
+  ...{ kind: 'silent', sinceMs },
 });
-const back = (device: string): DeviceNews => ({
-  ...{ id: `back ${device}`, device, kind: 'back' },
-  ...{ sinceMs: 0, lastedMs: 1 },
+const back = (device: string, atMs = 0): DeviceNews => ({
+  ...{ id: `back ${device}`, device, atMs },
+  ...{ kind: 'back', sinceMs: atMs, lastedMs: 1 },
 });
+const names = (count: number) => Array.from({ length: count }, (_, n) => `p${n}`);
 
-t.test('the news of one device are told in order: one that is refused holds back the next', async (t) => {
-  const { teller, state, offered, close } = await bench([[1, 'jan@example.com']]);
-  state.refuses = () => true;
-  const batch = { id: 'b', news: [silent('p'), back('p')] };
-  t.match(await teller.tell(batch, false), { told: new Set(), refusal: { code: 'queue-full' } });
-  t.strictSame(offered.splice(0), ['jan@example.com p is offline']);
-  state.refuses = () => false;
-  t.same((await teller.tell(batch, false)).told, new Set(['silent p', 'back p']));
-  t.strictSame(offered, ['jan@example.com p is offline', 'jan@example.com p is back online']);
-  await close();
+t.test('a person hears of an outage and its end; what was refused and is over is not told', async (t) => {
+  await using bench = await Bench.open([[1, 'jan@example.com']]);
+  bench.come([silent('p'), silent('q')]);
+  bench.refuses = () => true;
+  t.match(await bench.tell(), { refusal: { code: 'queue-full' } });
+  t.equal(bench.take().length, 2);
+  bench.come([back('p')]);
+  bench.refuses = () => false;
+  t.equal((await bench.tell()).refusal, null);
+  t.strictSame(bench.take(), ['jan@example.com q is offline']);
+  t.strictSame(bench.left, ['silent q'], 'its end is to be told');
+  bench.come([back('q')]);
+  await bench.tell();
+  t.strictSame(bench.take(), ['jan@example.com q is back online']);
+  t.strictSame(bench.left, []);
 });
 
 t.test('a full outbox is not offered a whole fleet', async (t) => {
   // Of each device it is another person.
-  const { teller, state, offered, close } = await bench([[4, 'OWNER']]);
-  Object.assign(state, { refuses: () => true, isFull: true });
-  const news = Array.from({ length: 1000 }, (_, n) => silent(`p${n}`));
-  for (const isClosed of [false, true]) {
-    const { told, refusal } = await teller.tell({ id: 'b', news }, isClosed);
-    t.match(refusal, { code: 'queue-full' });
-    t.equal(told.size, 0);
-    t.ok(offered.splice(0).length < 200);
-    if (!isClosed) t.ok(state.reads < 200, `${state.reads} documents were read`);
+  await using bench = await Bench.open([[4, 'OWNER']]);
+  Object.assign(bench, { refuses: () => true, isFull: true });
+  bench.come(names(1000).map((device) => silent(device)));
+  for (let times = 0; times < 2; times++) {
+    t.match((await bench.tell()).refusal, { code: 'queue-full' });
+    t.ok(bench.take().length < 200);
   }
-  Object.assign(state, { refuses: () => false, isFull: false });
-  t.equal((await teller.tell({ id: 'b', news }, true)).told.size, 1000);
-  t.equal(offered.length, 1000, 'no digest');
-  await close();
+  Object.assign(bench, { refuses: () => false, isFull: false });
+  t.equal((await bench.tell()).refusal, null);
+  t.equal(bench.take().length, 1000, 'no digest');
+});
+
+t.test('while SMS are refused, mails are told; who was told is kept once', async (t) => {
+  await using bench = await Bench.open([
+    [2, '+31612345678'],
+    [1, 'jan@example.com'],
+  ]);
+  bench.refuses = (to) => to.startsWith('+');
+  bench.come([silent('p')]);
+  t.match(await bench.tell(), { refusal: { code: 'queue-full' } });
+  bench.refuses = () => false;
+  t.equal((await bench.tell()).refusal, null);
+  t.strictSame(bench.toldOf('silent p').sort(), ['+31612345678', 'jan@example.com']);
+  const ids = [...bench.kept.lines.join('').matchAll(/ ids=(\S+)/g)].flatMap(
+    ([, of]) => of?.split(',') ?? [],
+  );
+  t.equal(ids.length, 2);
+});
+
+t.test('destinations without a way are counted once', async (t) => {
+  await using bench = await Bench.open(
+    [
+      [1, 'jan@example.com', { after_min: 60 }],
+      [2, '+31612345678'],
+    ],
+    { takesShort: false },
+  );
+  bench.come(names(3).map((device) => silent(device)));
+  await bench.tell();
+  await bench.tell();
+  t.equal(bench.kept.lines.join('').match(/unreachable=1/g)?.length, 3);
+});
+
+t.test('a person of more than twenty devices waits for the window, and gets a digest', async (t) => {
+  for (const [count, first] of [
+    [20, 20],
+    [21, 0],
+  ] as const) {
+    await using bench = await Bench.open([[1, 'jan@example.com']]);
+    bench.add(...names(count));
+    const endMs = bench.clock.wallMs() + MINUTE_MS;
+    const atMs = bench.clock.wallMs();
+    bench.come(
+      names(count).map((device) => silent(device, atMs)),
+      endMs,
+    );
+    const { settled } = await bench.tell();
+    t.equal(bench.take().length, first, `${count} devices`);
+    t.match(settled.get('p0'), first === 0 ? { dueMs: endMs, isOwed: true } : { isOwed: false });
+    await bench.clock.advance(MINUTE_MS);
+    await bench.tell();
+    t.strictSame(bench.take(), first === 0 ? ['jan@example.com 21 devices are offline'] : []);
+  }
 });
 
 t.test(
-  'while SMS are refused, mails are told; who was told is kept once, by open and closed batches',
+  'a digest that was accepted before a crash counts for those that it told, and for no others',
   async (t) => {
-    for (const isClosed of [false, true]) {
-      const { teller, state, lines, toldOf, close } = await bench([
-        [2, '+31612345678'],
-        [1, 'jan@example.com'],
-      ]);
-      state.refuses = (to) => to.startsWith('+');
-      const batch = { id: 'b', news: [silent('p')] };
-      t.match(await teller.tell(batch, isClosed), { told: new Set(), refusal: { code: 'queue-full' } });
-      state.refuses = () => false;
-      t.match(await teller.tell(batch, isClosed), { told: new Set(['silent p']), refusal: null });
-      t.strictSame(toldOf('silent p').sort(), ['+31612345678', 'jan@example.com'], `${isClosed}`);
-      const ids = [...lines.join('').matchAll(/ ids=(\S+)/g)].flatMap(([, of]) => of?.split(',') ?? []);
-      t.equal(ids.length, 2);
-      await close();
-    }
+    await using bench = await Bench.open([[1, 'jan@example.com']]);
+    bench.add(...names(45));
+    bench.come(names(22).map((device) => silent(device)));
+    await bench.tell({ isKept: false });
+    t.strictSame(bench.take(), ['jan@example.com 22 devices are offline']);
+    bench.come(
+      names(45)
+        .slice(22)
+        .map((device) => silent(device)),
+    );
+    await bench.tell();
+    t.strictSame(
+      [...new Set(bench.take())].sort(),
+      ['jan@example.com 22 devices are offline', 'jan@example.com 23 devices are offline'],
+      'the first is known by its key',
+    );
+    t.equal(bench.recorded.filter(({ told }) => told.length > 0).length, 22 + 45);
+    await bench.tell();
+    t.strictSame(bench.take(), []);
   },
 );
 
-t.test('destinations without a way are counted once, while the batch is open', async (t) => {
-  const { teller, state, lines, close } = await bench(
-    [
-      [1, 'jan@example.com'],
-      [2, '+31612345678'],
-    ],
-    false,
-  );
-  const news = Array.from({ length: 21 }, (_, n) => silent(`p${n}`));
-  await teller.tell({ id: 'b', news: news.slice(0, 1) }, false);
-  await teller.tell({ id: 'b', news }, false);
-  t.equal(state.reads, 21, 'each is looked at once');
-  await teller.tell({ id: 'b', news }, true);
-  t.equal(lines.join('').match(/unreachable=1/g)?.length, 21);
-  await close();
-});
-
 t.test('a digest has the moment of its first news, and is logged once; its SMS stops no mail', async (t) => {
-  const { teller, state, texts, offered, lines, close } = await bench([
+  await using bench = await Bench.open([
     [2, '+31612345678'],
     [1, 'jan@example.com'],
     [4, 'OWNER'],
   ]);
-  state.refuses = (to) => to.startsWith('+');
+  bench.refuses = (to) => to.startsWith('+');
   const news = [9, 3, 11, 4, 5, 6, ...Array(100).keys()].map((hour, n) =>
-    silent(`p${n}`, (hour + 3) * HOUR_MS),
+    silent(`p${n}`, 0, (hour + 3) * HOUR_MS),
   );
-  t.match(await teller.tell({ id: 'b', news }, true), { refusal: { code: 'queue-full' } });
-  t.equal(offered.length, 1 + 1 + news.length);
-  t.match(texts.join('\n'), 'Since: 1 January 1970, 03:00 (UTC)');
-  const [jan = ''] = lines.filter((line) => line.includes('devices='));
+  bench.come(news);
+  t.match(await bench.tell(), { refusal: { code: 'queue-full' } });
+  t.equal(bench.offered.length, 1 + 1 + news.length);
+  t.match(bench.texts.join('\n'), 'Since: 1 January 1970, 03:00 (UTC)');
+  const [jan = ''] = bench.kept.lines.filter((line) => line.includes('devices='));
   const [, id = 'none'] = / ids=(\S+)/.exec(jan) ?? [];
-  t.equal(lines.filter((line) => line.includes(id)).length, 1);
-  await close();
+  t.equal(bench.kept.lines.filter((line) => line.includes(id)).length, 1);
+});
+
+t.test('most of a site is told as the site, at the end of the window', async (t) => {
+  for (const [total, count, expected] of [
+    [5, 3, ['jan@example.com Site North: 3 of 5 offline']],
+    [6, 3, [0, 1, 2].map((n) => `jan@example.com p${n} is offline`)],
+    [2, 2, [0, 1].map((n) => `jan@example.com p${n} is offline`)],
+  ] as const) {
+    await using bench = await Bench.open([[1, 'jan@example.com']], { site: 'North' });
+    bench.add(...names(total));
+    const atMs = bench.clock.wallMs();
+    bench.come(
+      names(count).map((device) => silent(device, atMs)),
+      atMs + MINUTE_MS,
+    );
+    await bench.tell();
+    t.equal(bench.take().length, total === 2 ? 2 : 0, 'while the window is open');
+    await bench.clock.advance(MINUTE_MS);
+    await bench.tell();
+    const told = total === 2 ? [0, 1].map((n) => `jan@example.com p${n} is offline`) : bench.take();
+    t.match(
+      told.sort(),
+      expected.map((line) => new RegExp(line)),
+      `${count} of ${total}`,
+    );
+  }
+});
+
+t.test('a stop tells those who wait for the window, and not those who wait by their rules', async (t) => {
+  await using bench = await Bench.open(
+    [
+      [1, 'jan@example.com'],
+      [1, 'boss@example.com', { after_min: 60 }],
+    ],
+    { site: 'North' },
+  );
+  bench.add(...names(8));
+  const atMs = bench.clock.wallMs();
+  bench.come([silent('p0', atMs)], atMs + MINUTE_MS);
+  await bench.tell();
+  t.strictSame(bench.take(), []);
+  await bench.tell({ isLast: true });
+  t.strictSame(bench.take(), ['jan@example.com p0 is offline']);
+});
+
+t.test('the manager is told after an hour, once, and of the end only if they were told', async (t) => {
+  for (const lastsMs of [30 * MINUTE_MS, 2 * HOUR_MS]) {
+    await using bench = await Bench.open([
+      [1, 'tech@example.com'],
+      [1, 'boss@example.com', { after_min: 60 }],
+    ]);
+    const atMs = bench.clock.wallMs();
+    bench.come([silent('p', atMs)]);
+    t.match((await bench.tell()).settled.get('p'), { dueMs: atMs + HOUR_MS, isOwed: false });
+    t.strictSame(bench.take(), ['tech@example.com p is offline']);
+    for (let passed = 0; passed < lastsMs; passed += 10 * MINUTE_MS) {
+      await bench.clock.advance(10 * MINUTE_MS);
+      await bench.tell();
+    }
+    const isLong = lastsMs >= HOUR_MS;
+    t.strictSame(bench.take(), isLong ? ['boss@example.com p is offline'] : []);
+    bench.come([back('p', bench.clock.wallMs())]);
+    await bench.tell();
+    const told = ['tech@example.com p is back online', 'boss@example.com p is back online'];
+    t.strictSame(bench.take().sort(), told.slice(0, isLong ? 2 : 1).sort());
+    t.strictSame(bench.left, []);
+  }
+});
+
+t.test('a person who is added during an outage hears nothing of it, nor of its end', async (t) => {
+  const people: Person[] = [[1, 'tech@example.com']];
+  await using bench = await Bench.open(people);
+  bench.come([silent('p')]);
+  await bench.tell();
+  bench.take();
+  (bench.document.destinations as unknown[]).push({
+    ...{ ...JAN, lang: 'en', type: 1, destination: 'new@example.com', uid: JAN.uid.replace(/.$/, '7') },
+  });
+  await bench.tell();
+  bench.come([back('p')]);
+  await bench.tell();
+  t.strictSame(bench.take(), ['tech@example.com p is back online']);
 });

@@ -22,6 +22,7 @@ const STATUS = {
   queue: { queued: 1, deferred: 2, failed: 3 },
   relay: 'refusing',
   link: 'online',
+  late: [],
 };
 const code = (name: string) => ({ code: name });
 
@@ -288,7 +289,7 @@ t.test('etcd: a failure at any moment of an import, and the import again', async
       t.ok(at > 20);
       break;
     }
-    const isOver = place.server.keyOf('layout')?.value === '2';
+    const isOver = place.server.keyOf('layout')?.value === '3';
     if (!isOver) {
       if (place.server.keyOf('layout') !== null) await t.rejects(place.open(), code('unavailable'), `${at}`);
       await imported(place, text);
@@ -338,7 +339,7 @@ t.test('what is refused', async (t: Test) => {
   const fleet = await etcd.open();
   await fleet.start();
   await t.rejects(imported(etcd, text), code('already-running'));
-  t.equal(etcd.server.keyOf('layout')?.value, '2', 'it is as it was');
+  t.equal(etcd.server.keyOf('layout')?.value, '3', 'it is as it was');
   await fleet.stop();
   t.ok(await imported(etcd, text), 'a cloud without devices has run here');
   await t.rejects(imported(etcd, text), { code: 'conflict', message: /it has at\/gone/ });

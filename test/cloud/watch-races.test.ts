@@ -3,6 +3,7 @@ import t from 'tap';
 import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { settled } from '../support/clock.js';
 import { DELAYS, FleetWorld, OFFLINE_MS } from '../support/fleet-world.js';
+import { newsIn, tellingBut } from '../support/telling.js';
 
 const ID = 'pump-1';
 const REPORT = { said: 'running', everyMs: 30 * SECOND_MS, sent: null } as const;
@@ -25,9 +26,9 @@ function onDecision(world: FleetWorld, act: (isDone: boolean) => void): void {
 t.test('a heartbeat while people are being told of a silence does not shorten it', async (t) => {
   await using world = await worldOf();
   const lasted: unknown[] = [];
-  world.tells = (machine, batch) => {
-    for (const news of batch.news) if (news.kind === 'back') lasted.push(news.lastedMs);
-    return world.tellAll(machine, batch);
+  world.tells = (machine, all) => {
+    for (const news of newsIn(all)) if (news.kind === 'back') lasted.push(news.lastedMs);
+    return world.tellAll(machine, all);
   };
   let isSaid = false;
   onDecision(world, (isDone) => {
@@ -103,7 +104,7 @@ t.test('many devices with news move at once', async (t) => {
   const say = (said: 'running' | 'moved') => {
     for (const id of ids) watch.heard(id, { ...REPORT, said });
   };
-  world.tells = () => ({ told: new Set(), refusal: new Error('the outbox is full') });
+  world.tells = (_machine, all) => tellingBut(all, () => true);
   say('running');
   for (const ms of [OFFLINE_MS, 2 * OFFLINE_MS]) {
     await world.clock.advance(ms);

@@ -12,12 +12,13 @@ import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { Clock, Timer } from '../../src/base/system/clock.js';
 import { People } from '../../src/cloud/document.js';
 import { openEtcdFleet } from '../../src/cloud/etcd/fleet.js';
-import type { FleetStore, News, NewsBatch, Telling } from '../../src/cloud/fleet-store.js';
+import type { FleetStore, News, NewsOfDevice, Telling } from '../../src/cloud/fleet-store.js';
 import { CLOUD_GRACE_MS } from '../../src/cloud/presence.js';
 import { FakeClock } from './clock.js';
 import { FakeEtcd } from './fake-etcd.js';
 import { seededRandom, testSeed } from './random.js';
 import { keptLog } from './system.js';
+import { newsIn, tellingBut } from './telling.js';
 
 export const DELAYS = { delayMs: 90 * SECOND_MS, stopDelayMs: 15 * MINUTE_MS };
 /** A delay, a check for silence, and the way through the store. */
@@ -93,7 +94,8 @@ export class FleetWorld implements AsyncDisposable {
   /** Keys of messages that no machine accepts. */
   readonly refusedKeys = new Set<string>();
   /** What a machine does with news: tells all of them, or what a test says. */
-  tells = (machine: string, batch: NewsBatch, _isClosed: boolean): Telling => this.tellAll(machine, batch);
+  tells = (machine: string, all: readonly NewsOfDevice[], _isLast: boolean): Telling =>
+    this.tellAll(machine, all);
   /** By machine: the ids of the news that it has accepted. */
   readonly #journals = new Map<string, Set<string>>();
   #starts = 0;
@@ -124,7 +126,7 @@ export class FleetWorld implements AsyncDisposable {
       hostname: machine,
       delays: DELAYS,
       people: new People(),
-      tell: async (batch, isClosed) => this.tells(machine, batch, isClosed),
+      tell: async (all, isLast) => this.tells(machine, all, isLast),
       accept: async (_draft, { key }) => {
         if (this.refusedKeys.has(key)) throw new Error('the outbox refuses it');
         this.accepted.push({ machine, key });
@@ -201,17 +203,17 @@ export class FleetWorld implements AsyncDisposable {
     return news.map(({ kind }) => kind);
   }
 
-  tellAll(machine: string, { news }: NewsBatch): Telling {
+  tellAll(machine: string, all: readonly NewsOfDevice[]): Telling {
     const journal = this.#journals.get(machine) ?? new Set();
     this.#journals.set(machine, journal);
-    for (const one of news) {
+    for (const one of newsIn(all)) {
       const { id, device, kind } = one;
       const sinceMs = 'sinceMs' in one ? (one.sinceMs ?? null) : null;
       if (journal.has(id)) continue;
       journal.add(id);
       this.told.push({ machine, device, kind, id, atMs: this.clock.bootMs(), sinceMs });
     }
-    return { told: new Set(news.map(({ id }) => id)), refusal: null };
+    return tellingBut(all, () => false);
   }
 }
 

@@ -7,8 +7,15 @@ import { FieldpostError } from '../../base/errors.js';
 import { type Conditions, checkPrecondition } from '../../base/http/etag.js';
 import { objectIn } from '../../base/json.js';
 import { CLOUD_DOCUMENT_BYTES_MAX } from '../../base/limits.js';
-import { isDocument, nameOf, type People, parseDocument, peopleOf } from '../document.js';
-import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
+import {
+  type AboutDocument,
+  factsOf,
+  isDocument,
+  type People,
+  parseDocument,
+  peopleOf,
+} from '../document.js';
+import type { FleetDocuments, StoredDocument } from '../fleet-store.js';
 import type { KeyValue } from './etcd.js';
 import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 
@@ -81,8 +88,7 @@ export class EtcdDocuments implements FleetDocuments {
     const stored = storedIn({ value: text, modRevision: revision });
     if (stored === null) throw new SyntaxError('no document');
     const { document, etag } = stored;
-    const destinations = document.destinations.length;
-    this.#held.set(id, { etag, destinations, name: nameOf(document), revision });
+    this.#held.set(id, { etag, revision, ...factsOf(document) });
     this.#people.set(id, peopleOf(document));
   }
 

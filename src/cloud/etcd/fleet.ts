@@ -90,17 +90,25 @@ function partsOf(options: EtcdFleetOptions) {
     },
     ticked: (revision) => history.at(revision),
   });
-  const documents = new EtcdDocuments(parts, people);
+  const documents = new EtcdDocuments(parts, {
+    set(id, all) {
+      people.set(id, all);
+      desk.changed(id);
+    },
+  });
   const keys = new EtcdKeys(parts);
   const messages = new EtcdMessages({ ...parts, office: instance, accept, came: () => desk.soon() });
   const desk: NewsDesk = new NewsDesk({
-    ...{ clock, log, newId, office: instance, tell },
+    ...{ clock, log, office: instance, tell },
     ledger: () => ledger,
     also: () => messages.handOver(),
   });
   const devices = new Map<string, Watched>();
   const ledger: EtcdLedger = new EtcdLedger({ ...parts, devices, desk, instance });
-  const watch = new Watch({ clock, log, delays, devices, office: instance, ledger, desk, newId });
+  const delayMsOf = (id: string) => documents.about(id)?.delayMs ?? null;
+  const watch = new Watch({
+    ...{ clock, log, delays, delayMsOf, devices, office: instance, ledger, desk, newId },
+  });
   const history = new History(parts, instance);
   const shelves = {
     ...ledger.shelves,

@@ -6,24 +6,25 @@
  *   at/<device>              where the device is: its home, its state, and its last report
  *   doc/<device>             its destinations document
  *   keys/<device>            its keys, hashed
- *   news/<id>                news of which people are not told yet
- *   cut/<id>                 the news that came before it are a closed batch
+ *   news/<id>                news that people have not been told yet, or whose end they will be told
  *   message/<device>/<id>    a device's message that no instance has accepted yet
  *   taken/<device>/<id>      the hash of such a message, for a week: a repeated call is recognized
  *
  * Values are JSON, in `at` with short names:
  *
  *   h: its home; o: 1 if it is offline; a: wall time of its last heartbeat; l: the same of the last one before it was offline;
- *   f: since when it is so; s: said; e: interval in ms; b, u: its boot and uptime; d: damping; st: its status
+ *   f: since when it is so; s: said; e: interval in ms; b, u: its boot and uptime; d: damping; st: its status;
+ *   m: its marks
  */
 import { FieldpostError } from '../../base/errors.js';
 import { isJsonObject, objectIn } from '../../base/json.js';
 import { SECOND_MS } from '../../base/limits.js';
+import { marksIn, writtenMarks } from '../marks.js';
 import { SAID, type Said, statusOf } from '../presence.js';
 import type { Watched } from '../watch.js';
 
 /** Another one means other keys or values. */
-export const LAYOUT = '2';
+export const LAYOUT = '3';
 /** The layout during an import; the digest of the export follows. */
 export const IMPORTING = 'import ';
 
@@ -53,7 +54,7 @@ export function* chunksOf<Item>(items: readonly Item[], size: number): Generator
 }
 
 /** What etcd has of a device. Wall times are null if the clock was wrong. */
-export interface At extends Pick<Watched, 'told' | 'home' | 'status'> {
+export interface At extends Pick<Watched, 'told' | 'home' | 'status' | 'marks'> {
   readonly heardMs: number | null;
   /** When it was last heard before people were told that it is offline. */
   readonly awayMs: number | null;
@@ -67,6 +68,7 @@ export interface At extends Pick<Watched, 'told' | 'home' | 'status'> {
 /** The value of `at`. */
 export function atText(at: At): string {
   const { home, told, heardMs, awayMs, sinceMs, said, everyMs, sent, damping, status } = at;
+  const marks = writtenMarks(at.marks);
   return JSON.stringify({
     h: home,
     ...(told === 'offline' && { o: 1, l: awayMs }),
@@ -74,12 +76,13 @@ export function atText(at: At): string {
     ...(sent && { b: sent.bootId, u: sent.uptimeMs }),
     ...(damping > 1 && { d: damping }),
     st: status,
+    ...(marks !== null && { m: marks }),
   });
 }
 
 /** Throws SyntaxError for a value that is none of atText. */
 export function parseAt(text: string): At {
-  const { h, o, a, l, f, s, e, b, u, d, st } = objectIn(text) ?? {};
+  const { h, o, a, l, f, s, e, b, u, d, st, m } = objectIn(text) ?? {};
   const said = SAID.find((one) => one === s);
   if (typeof h !== 'string' || said === undefined) throw new SyntaxError('no device');
   return {
@@ -88,6 +91,7 @@ export function parseAt(text: string): At {
       told: o === 1 ? 'offline' : 'online',
       said,
       status: statusOf(isJsonObject(st) ? st : {}),
+      marks: marksIn(m),
     },
     ...{ heardMs: numberIn(a), awayMs: numberIn(l), sinceMs: numberIn(f) },
     ...{ everyMs: numberIn(e) ?? 0, damping: numberIn(d) ?? 1 },

@@ -7,10 +7,12 @@ import { objectIn } from '../../base/json.js';
 import { SECOND_MS } from '../../base/limits.js';
 import { Alarm } from '../../base/retry/alarm.js';
 import { inLanes } from '../../base/turns.js';
-import { type DeviceNews, isHappening } from '../fleet-store.js';
+import { type DeviceNews, isNews, type KeptNews, newsAt } from '../fleet-store.js';
+import { NO_MARKS } from '../marks.js';
 import { momentAt, wallMsOf } from '../moment.js';
-import type { DeskLedger, NewsDesk } from '../news.js';
+import type { Changes, DeskLedger, NewsDesk } from '../news.js';
 import { firstHeard, isOvertaken, NO_STATUS } from '../presence.js';
+import type { Happening } from '../texts/texts.js';
 import {
   type Decision,
   isUntrue,
@@ -59,7 +61,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   #flushing: Promise<void> | null = null;
   /** True: the last transaction had no answer. */
   #isAway = false;
-  readonly shelves: Readonly<Record<'at' | 'news' | 'cut', Shelf>>;
+  readonly shelves: Readonly<Record<'at' | 'news', Shelf>>;
 
   constructor(options: EtcdLedgerOptions) {
     this.#options = options;
@@ -78,11 +80,6 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
         names: () => desk.ids,
         put: (id, { value, createRevision }) => desk.add(newsIn(id, value), createRevision),
         deleted: (id) => desk.remove(id),
-      },
-      cut: {
-        names: () => desk.cuts,
-        put: (batch, { createRevision }) => desk.addCut(batch, createRevision),
-        deleted: (batch) => desk.removeCut(batch),
       },
     };
   }
@@ -133,23 +130,27 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     await orUnavailable(etcd.txn([], ops).then(({ revision }) => mirror.reached(revision)));
   }
 
-  async cut(batch: string): Promise<void> {
-    const { etcd, instance, mirror } = this.#options;
-    const key = `cut/${batch}`;
-    const conditions = [instance.alive(), { key, modRevision: 0 }];
-    const { revision } = await etcd.txn(conditions, [{ put: key, value: '' }]);
-    // If it was there already, memory is complete then as well.
-    await mirror.reached(revision);
+  async settle({ dropped, marked }: Changes): Promise<void> {
+    const { etcd } = this.#options;
+    for (const chunk of chunksOf(dropped, TXN_OPS_MAX))
+      await etcd.txn(
+        [],
+        chunk.map((id): Op => ({ delete: `news/${id}` })),
+      );
+    await inLanes(LANES, chunksOf(marked, TXN_OPS_MAX), (chunk) => this.#mark(chunk));
   }
 
-  async drop(news: readonly string[], cuts: readonly string[]): Promise<void> {
-    const keys = [...news.map((id) => `news/${id}`), ...cuts.map((batch) => `cut/${batch}`)];
-    for (const chunk of chunksOf(keys, TXN_OPS_MAX)) {
-      await this.#options.etcd.txn(
-        [],
-        chunk.map((key): Op => ({ delete: key })),
-      );
-    }
+  /** News that somebody has removed meanwhile must not come again. */
+  async #mark(marked: readonly KeptNews[]): Promise<void> {
+    const compares = marked.map(
+      ({ news, order }): Compare => ({ key: `news/${news.id}`, createRevision: order }),
+    );
+    const ops = marked.map(({ news }): Op => ({ put: `news/${news.id}`, value: newsText(news) }));
+    const { succeeded } = await this.#options.etcd.txn(compares, ops);
+    if (succeeded || marked.length === 1) return;
+    const middle = marked.length >> 1;
+    await this.#mark(marked.slice(0, middle));
+    await this.#mark(marked.slice(middle));
   }
 
   /** Writes what waits for the last time. */
@@ -214,8 +215,9 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
       const { succeeded, revision, current } = await etcd.txn([alive, ...compares], ops);
       this.#isAway = false;
       if (succeeded) {
-        for (const { device, done } of known) {
-          if (device.revision < revision) Object.assign(device, { revision, home });
+        for (const { device, done, decision } of known) {
+          if (device.revision < revision)
+            Object.assign(device, { revision, home: homeAfter(device, home, decision) });
           for (const tell of done) tell(true);
         }
       } else if (current === null || known.length === 1) this.#keep(known);
@@ -233,7 +235,8 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   }
 
   #opsFor(id: string, device: Watched, home: string, decision: Decision | null): Op[] {
-    const put = { put: `at/${id}`, value: atText(this.#recordOf(device, home, decision)) };
+    const at = this.#recordOf(device, homeAfter(device, home, decision), decision);
+    const put = { put: `at/${id}`, value: atText(at) };
     if (decision === null) return [put];
     const { news, dropped } = decision;
     const added = news === null ? [] : [{ put: `news/${news.id}`, value: newsText(news) }];
@@ -241,7 +244,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   }
 
   #recordOf(
-    { presence, told, heard, away, since, status }: Watched,
+    { presence, told, heard, away, since, status, marks }: Watched,
     home: string,
     decision: Decision | null,
   ): At {
@@ -249,7 +252,8 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     const { said, everyMs, sent, damping } = presence;
     const heardMs = wallMs(heard);
     const times = { heardMs, awayMs: wallMs(away) ?? heardMs, sinceMs: wallMs(since) };
-    return { ...times, home, told: decision?.told ?? told, said, everyMs, sent, damping, status };
+    const decided = { told: decision?.told ?? told, marks: { ...marks, ...decision?.marks } };
+    return { ...times, ...decided, home, said, everyMs, sent, damping, status };
   }
 
   #keep(failed: readonly Waiting[]): void {
@@ -272,23 +276,28 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
 
   /** etcd has this record of the device: its own, or that of another home. */
   #found(id: string, at: At, revision: number): void {
-    const { devices, clock, instance } = this.#options;
+    const { devices, desk, clock, instance } = this.#options;
     const before = devices.get(id);
     if (before !== undefined && before.revision >= revision) return;
     if (before !== undefined && at.home === instance.id) {
       // An own write, of which the answer may be lost.
       Object.assign(before, { revision, home: at.home });
       if (before.told !== at.told) nowTold(before, at.told);
+      // Another instance has written what people have said there.
+      const { quiet, drill } = at.marks;
+      if (quiet?.untilMs !== before.marks.quiet?.untilMs) desk.changed(id);
+      before.marks = { ...before.marks, quiet, drill };
       return;
     }
     const found = watchedFrom(at, revision, clock.bootMs());
+    if (before !== undefined && at.marks.quiet?.untilMs !== before.marks.quiet?.untilMs) desk.changed(id);
     if (before === undefined || !this.#hasLater(before, at)) {
       devices.set(id, found);
       return;
     }
     // The other home did not know the later heartbeat, which this instance has taken.
-    const { home, told, away } = found;
-    devices.set(id, { ...before, revision, home, told, away });
+    const { home, told, away, marks } = found;
+    devices.set(id, { ...before, revision, home, told, away, marks });
     this.note(id);
   }
 
@@ -305,12 +314,12 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
 }
 
 const DAMAGED: At = {
-  ...{ home: '', told: 'online', said: 'running', status: NO_STATUS },
+  ...{ home: '', told: 'online', said: 'running', status: NO_STATUS, marks: NO_MARKS },
   ...{ heardMs: null, awayMs: null, sinceMs: null, everyMs: 0, damping: 1, sent: null },
 };
 
 /** A device as etcd has it. */
-function watchedFrom({ home, told, status, ...at }: At, revision: number, nowMs: number): Watched {
+function watchedFrom({ home, told, status, marks, ...at }: At, revision: number, nowMs: number): Watched {
   const { said, everyMs, sent, damping } = at;
   return {
     presence: {
@@ -322,7 +331,7 @@ function watchedFrom({ home, told, status, ...at }: At, revision: number, nowMs:
       damping,
       unsteadyMs: damping > 1 ? nowMs : null,
     },
-    ...{ told, status, home, revision, notedMs: nowMs },
+    ...{ told, status, marks, home, revision, notedMs: nowMs },
     heard: momentAt(at.heardMs),
     away: told === 'offline' ? momentAt(at.awayMs) : null,
     since: at.sinceMs === null ? null : momentAt(at.sinceMs),
@@ -335,7 +344,12 @@ function newsText({ id: _, ...news }: DeviceNews): string {
 
 /** Throws SyntaxError. */
 export function newsIn(id: string, text: string): DeviceNews {
-  const { device, ...happening } = objectIn(text) ?? {};
-  if (typeof device !== 'string' || !isHappening(happening)) throw new SyntaxError('no news');
-  return { ...happening, id, device };
+  const { device, ...news } = objectIn(text) ?? {};
+  if (typeof device !== 'string' || !isNews(news)) throw new SyntaxError('no news');
+  return { ...newsAt(news as Happening), id, device };
+}
+
+/** The home of a device after this write. */
+function homeAfter({ home: before }: Watched, home: string, decision: Decision | null): string {
+  return decision?.keepsHome && before !== '' ? before : home;
 }

@@ -8,7 +8,15 @@ import { CLOUD_DOCUMENT_BYTES_MAX, KIB } from '../../base/limits.js';
 import { FLEET_DEVICES_MAX } from '../devices.js';
 import { isDocument } from '../document.js';
 import { readKeys } from '../keys.js';
-import { asTold, type PresenceRecord, type StateRecord, type StateStore } from '../state-record.js';
+import { marksIn } from '../marks.js';
+import {
+  asTold,
+  isUntold,
+  marksFor,
+  type PresenceRecord,
+  type StateRecord,
+  type StateStore,
+} from '../state-record.js';
 import type { Happening } from '../texts/texts.js';
 import { type Etcd, type KeyValue, type Op, TXN_OPS_MAX } from './etcd.js';
 import { assertLayout, atText, IMPORTING, LAYOUT, parseAt } from './layout.js';
@@ -46,7 +54,7 @@ export class EtcdState implements StateStore {
           else if (kind === 'doc' || kind === 'keys') await each(recordIn(kind, id, value, order));
           else if (kind === 'news') {
             const news = newsIn(id, value);
-            if ((firstNews.get(news.device)?.order ?? order) >= order)
+            if (isUntold(news) && (firstNews.get(news.device)?.order ?? order) >= order)
               firstNews.set(news.device, { ...news, order });
           }
         } catch (error) {
@@ -136,14 +144,17 @@ function recordIn(kind: 'doc' | 'keys', id: string, value: string, revision: num
 }
 
 function presenceIn(id: string, value: string): PresenceRecord {
-  const { home: _, sent: __, ...at } = parseAt(value);
-  return { kind: 'presence', id, ...at };
+  const { home: _, sent: __, marks, ...at } = parseAt(value);
+  return { kind: 'presence', id, ...at, ...marksFor(marks) };
 }
 
 function opOf(record: StateRecord): { put: string; value: string } {
   const { kind, id } = record;
   if (kind === 'document') return { put: `doc/${id}`, value: JSON.stringify(record.document) };
-  if (kind === 'presence') return { put: `at/${id}`, value: atText({ ...record, home: '', sent: null }) };
+  if (kind === 'presence') {
+    const marks = marksIn(record.marks);
+    return { put: `at/${id}`, value: atText({ ...record, home: '', sent: null, marks }) };
+  }
   const { key, next } = record;
   return { put: `keys/${id}`, value: JSON.stringify({ key, next }) };
 }

@@ -10,8 +10,16 @@ import { MIB } from '../../base/limits.js';
 import type { Disk } from '../../base/system/disk.js';
 import type { Log, LogFields } from '../../base/system/log.js';
 import { Turns } from '../../base/turns.js';
-import { type Document, isDocument, nameOf, type People, parseDocument, peopleOf } from '../document.js';
-import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
+import {
+  type AboutDocument,
+  type Document,
+  factsOf,
+  isDocument,
+  type People,
+  parseDocument,
+  peopleOf,
+} from '../document.js';
+import type { FleetDocuments, StoredDocument } from '../fleet-store.js';
 
 /** All documents together: they are kept in memory. */
 export const DOCUMENTS_CHARS_MAX = 64 * MIB;
@@ -156,6 +164,5 @@ export function keptIn(value: unknown): Kept | null {
 /** The revision makes the ETag of every PUT new, so a PUT with an older ETag fails. After a removal it is 1 again. */
 function heldOf({ revision, document }: Kept): Held {
   const text = JSON.stringify(document);
-  const about = { name: nameOf(document), destinations: document.destinations.length };
-  return { revision, document, text, etag: etagOf(`${revision} ${text}`), ...about };
+  return { revision, document, text, etag: etagOf(`${revision} ${text}`), ...factsOf(document) };
 }

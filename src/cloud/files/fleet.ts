@@ -35,17 +35,24 @@ const OFFICE: Office = {
 
 /** Reads the files. Rejects with the disk's error. */
 export async function openFileFleet(options: FileFleetOptions): Promise<FleetStore> {
-  const { disk, directory, log, randomBytes, people, accept } = options;
+  const { disk, directory, clock, log, randomBytes, delays, people, accept, tell } = options;
   await assertImported(disk, directory);
-  const documents = await Documents.open(disk, join(directory, 'documents'), log, people);
-  const keys = await FileKeys.open({ disk, directory, log, randomBytes });
-  await keepNames(disk, directory);
-  const { clock, delays, tell } = options;
   const newId = () => Buffer.from(randomBytes(8)).toString('hex');
   const devices = new Map<string, Watched>();
-  const desk: NewsDesk = new NewsDesk({ clock, log, newId, office: OFFICE, tell, ledger: () => ledger });
+  const desk: NewsDesk = new NewsDesk({ clock, log, office: OFFICE, tell, ledger: () => ledger });
+  const documents = await Documents.open(disk, join(directory, 'documents'), log, {
+    set(id, all) {
+      people.set(id, all);
+      desk.changed(id);
+    },
+  });
+  const keys = await FileKeys.open({ disk, directory, log, randomBytes });
+  await keepNames(disk, directory);
   const ledger: FileLedger = await FileLedger.open({ disk, clock, log, directory, devices, desk });
-  const watch = new Watch({ clock, log, delays, devices, office: OFFICE, ledger, desk, newId });
+  const delayMsOf = (id: string) => documents.about(id)?.delayMs ?? null;
+  const watch = new Watch({
+    ...{ clock, log, delays, delayMsOf, devices, office: OFFICE, ledger, desk, newId },
+  });
   return {
     office: OFFICE,
     documents,

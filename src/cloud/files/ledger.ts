@@ -10,7 +10,6 @@
  *   nothing          it fails                                                      vital
  */
 import { join } from 'node:path';
-import { grouped } from '../../base/collections.js';
 import { DurableFile, type Low, openLow } from '../../base/durable-file.js';
 import { FieldpostError, wordsOf } from '../../base/errors.js';
 import { mapOf, shapeOf } from '../../base/json.js';
@@ -19,9 +18,10 @@ import { Alarm } from '../../base/retry/alarm.js';
 import type { Clock } from '../../base/system/clock.js';
 import type { Disk } from '../../base/system/disk.js';
 import type { Log, LogFields } from '../../base/system/log.js';
-import { type DeviceNews, isHappening, type News } from '../fleet-store.js';
+import { type DeviceNews, isNews, type KeptNews, type News, newsAt } from '../fleet-store.js';
+import { type Marks, marksIn, writtenMarks } from '../marks.js';
 import { isMoment, MOMENT, type Moment } from '../moment.js';
-import type { DeskLedger, NewsDesk, PendingNews } from '../news.js';
+import type { DeskLedger, NewsDesk } from '../news.js';
 import {
   afterAbsence,
   CLOUD_GRACE_MS,
@@ -31,8 +31,10 @@ import {
   type Presence,
   SAID,
   type Said,
+  type Sent,
   statusOf,
 } from '../presence.js';
+import type { Happening } from '../texts/texts.js';
 import { type Decision, isUntrue, PRESENCE_WRITE_MS, type Watched, type WatchLedger } from '../watch.js';
 
 /** Pause between two writes: changes in between are written together. */
@@ -122,19 +124,8 @@ export class FileLedger implements WatchLedger, DeskLedger {
     await this.#kept();
   }
 
-  async cut(batch: string): Promise<void> {
-    const { desk } = this.#options;
-    desk.addCut(batch, this.#news);
-    try {
-      await this.#kept();
-    } catch (error) {
-      // It may be on the disk nevertheless: nobody was told of it, so a later one of this batch replaces it.
-      desk.removeCut(batch);
-      throw error;
-    }
-  }
-
-  async drop(): Promise<void> {
+  /** Memory has it already. If a crash loses it, the outbox knows what was told. */
+  async settle(): Promise<void> {
     this.#changed('times');
   }
 
@@ -186,9 +177,8 @@ export class FileLedger implements WatchLedger, DeskLedger {
       deciding.map(({ id, decision }, n) => [id, { ...decision, order: firstOrder + n }]),
     );
     this.#news += deciding.length;
-    const pending = grouped(desk.inOrder(), ({ news }) => news.device);
     this.#file.data = Object.fromEntries(
-      Array.from(devices, ([id, device]) => [id, writtenOf(device, pending.get(id), decided.get(id))]),
+      Array.from(devices, ([id, device]) => [id, writtenOf(device, desk.keptOf(id), decided.get(id))]),
     );
     this.#writtenMs = clock.bootMs();
     this.#unwritten = 'nothing';
@@ -218,16 +208,13 @@ export class FileLedger implements WatchLedger, DeskLedger {
   async #read(): Promise<void> {
     const { clock, devices, desk } = this.#options;
     await this.#file.read();
-    const cuts = new Map<string, number>();
     for (const [id, written] of Object.entries(this.#file.data)) {
       devices.set(id, restored(written, clock.bootMs()));
-      for (const { batch, order = this.#news + 1, ...happening } of written.news) {
+      for (const { order = this.#news + 1, ...news } of written.news) {
         this.#news = Math.max(this.#news, order);
-        desk.add({ ...happening, device: id }, order);
-        if (batch !== undefined) cuts.set(batch, Math.max(cuts.get(batch) ?? 0, order));
+        desk.add({ ...newsAt(news), device: id }, order);
       }
     }
-    for (const [batch, order] of cuts) desk.addCut(batch, order);
     this.#file.data = {};
   }
 }
@@ -236,6 +223,8 @@ export class FileLedger implements WatchLedger, DeskLedger {
 export interface WrittenDevice extends Pick<Presence, 'said' | 'everyMs'> {
   /** What people were told, or are to be told. */
   readonly state: Presence['state'];
+  /** Left out: not known. */
+  readonly sent?: Sent;
   /** Left out: 1. */
   readonly damping?: number;
   readonly heard: Moment;
@@ -245,8 +234,11 @@ export interface WrittenDevice extends Pick<Presence, 'said' | 'everyMs'> {
   readonly since?: Moment | null;
   /** Left out if the device reports nothing of itself. */
   readonly status?: DeviceStatus;
-  /** `batch` is left out in the open one. Files of earlier versions do not have the order. */
-  readonly news: readonly (News & { readonly order?: number; readonly batch?: string })[];
+  /** Left out: they say nothing. */
+  readonly marks?: Partial<Marks>;
+  /** Files of earlier versions have neither the moment nor the order. */
+  readonly news: readonly (Omit<News, 'atMs'> &
+    Happening & { readonly atMs?: number; readonly order?: number })[];
 }
 
 /** The content of the file. */
@@ -254,40 +246,45 @@ type Written = Readonly<Record<string, WrittenDevice>>;
 
 /** The device for the file, with what is decided. */
 function writtenOf(
-  { presence, told, heard, away, since, status }: Watched,
-  pending: readonly PendingNews[] = [],
+  { presence, told, heard, away, since, status, ...device }: Watched,
+  kept: readonly KeptNews[],
   decided?: Decision & { readonly order: number },
 ): WrittenDevice {
-  const { said, everyMs, damping } = presence;
-  const news = pending
+  const { said, everyMs, damping, sent } = presence;
+  const news = kept
     .filter(({ news }) => !decided?.dropped.includes(news.id))
-    .map(({ news, order, batch }) => newsFor(news, order, batch));
-  if (decided !== undefined && decided.news !== null) news.push(newsFor(decided.news, decided.order, null));
+    .map(({ news, order }) => newsFor(news, order));
+  if (decided !== undefined && decided.news !== null) news.push(newsFor(decided.news, decided.order));
+  const marks = writtenMarks({ ...device.marks, ...decided?.marks });
   const state = decided?.told ?? told;
   const left = state === 'offline' ? (away ?? heard) : null;
   return {
     ...{ state, said, everyMs, heard, since, news },
+    ...(sent && { sent }),
     ...(damping > 1 && { damping }),
     ...(left !== null && { away: left }),
     ...(status !== NO_STATUS && { status }),
+    ...(marks !== null && { marks }),
   };
 }
 
-function newsFor({ device: _, ...news }: DeviceNews, order: number, batch: string | null) {
-  return { ...news, order, ...(batch !== null && { batch }) };
+function newsFor({ device: _, ...news }: DeviceNews, order: number) {
+  return { ...news, order };
 }
 
-const isNamed = shapeOf({ id: '', 'order?': 1, 'batch?': '' });
+const isNamed = shapeOf({ id: '', 'order?': 1 });
 const isFile = mapOf({
   state: (value) => value === 'online' || value === 'offline',
   said: (value) => SAID.includes(value as Said),
   everyMs: 1.5,
+  'sent?': { bootId: '', uptimeMs: 1.5 },
   'damping?': 1,
   heard: MOMENT,
   'away?': MOMENT,
   'since?': (value) => value === null || isMoment(value),
   'status?': {},
-  news: [(one) => isNamed(one) && isHappening(one)],
+  'marks?': {},
+  news: [(one) => isNamed(one) && isNews(one)],
 });
 
 /** The content of the file; null if the value has another shape. */
@@ -295,19 +292,20 @@ export const writtenIn = (value: unknown) => (isFile(value) ? (value as Written)
 
 /** The device from the file. The time until `nowMs` does not count as silence. */
 function restored(
-  { state, damping = 1, heard, away, since = null, status, ...rest }: WrittenDevice,
+  { state, damping = 1, heard, away, since = null, status, marks, ...rest }: WrittenDevice,
   nowMs: number,
 ): Watched {
-  const { said, everyMs } = rest;
+  const { said, everyMs, sent = null } = rest;
   const fresh = afterAbsence(firstHeard(nowMs), nowMs, CLOUD_GRACE_MS);
   return {
-    presence: { ...fresh, state, said, everyMs, damping, unsteadyMs: damping > 1 ? nowMs : null },
+    presence: { ...fresh, state, said, everyMs, sent, damping, unsteadyMs: damping > 1 ? nowMs : null },
     ...{
       told: state,
       heard,
       away: away ?? (state === 'offline' ? heard : null),
       since,
       status: status === undefined ? NO_STATUS : statusOf({ ...status }),
+      marks: marksIn(marks),
     },
     ...{ home: '', revision: 0, notedMs: nowMs },
   };

@@ -13,11 +13,14 @@ import type { Lock, TakeLock } from '../../base/system/lock.js';
 import { inLanes } from '../../base/turns.js';
 import { CLOUD_DEVICES_MAX } from '../devices.js';
 import { isDeviceId } from '../keys.js';
+import { marksIn } from '../marks.js';
 import { type Moment, momentAt, wallMsOf } from '../moment.js';
 import { NO_STATUS, statusOf } from '../presence.js';
 import {
   asTold,
   type DocumentRecord,
+  isUntold,
+  marksFor,
   orFailed,
   type PresenceRecord,
   type StateRecord,
@@ -203,17 +206,17 @@ const digestIn = (value: unknown) =>
 
 function recordOf(
   id: string,
-  { state, said, everyMs, damping = 1, heard, away, since, status, news }: WrittenDevice,
+  { state, said, everyMs, damping = 1, heard, away, since, status, marks, news }: WrittenDevice,
   wallMs: (moment: Moment | null | undefined) => number | null,
 ): PresenceRecord {
   const times = { heardMs: wallMs(heard), awayMs: wallMs(away), sinceMs: wallMs(since) };
-  const [first] = news.toSorted((one, other) => (one.order ?? 0) - (other.order ?? 0));
+  const [first] = news.filter(isUntold).toSorted((one, other) => (one.order ?? 0) - (other.order ?? 0));
   const record = { ...times, told: state, said, everyMs, damping, status: statusOf({ ...status }) };
-  return asTold({ kind: 'presence', id, ...record }, first);
+  return asTold({ kind: 'presence', id, ...record, ...marksFor(marksIn(marks)) }, first);
 }
 
 function writtenOf(record: PresenceRecord): WrittenDevice {
-  const { told, heardMs, awayMs, sinceMs, said, everyMs, damping, status } = record;
+  const { told, heardMs, awayMs, sinceMs, said, everyMs, damping, status, marks } = record;
   const shown = statusOf({ ...status });
   const since = sinceMs === null ? null : momentAt(sinceMs);
   return {
@@ -221,5 +224,6 @@ function writtenOf(record: PresenceRecord): WrittenDevice {
     ...(damping > 1 && { damping }),
     ...(told === 'offline' && { away: momentAt(awayMs) }),
     ...(shown !== NO_STATUS && { status: shown }),
+    ...(marks !== undefined && { marks }),
   };
 }
