@@ -16,7 +16,7 @@ export const EN: Words = {
     was: (device, when) => `${device} was offline${when === null ? ' and is back online' : ` ${when}`}`,
     quiet: (device, until) => `${device} is quiet ${until}`,
     word: (device) => `Last word from ${device}`,
-    still: (device, span) => `${device} is still offline${span === null ? '' : `, for ${span}`}`,
+    still: (device, span) => `${device} is still offline${span === null ? '' : ` after ${span}`}`,
     stuck: (device) => `${device} is online, but its mails do not leave`,
     flows: (device) => `${device} sends its mails again`,
     drill: (device) => `TEST: ${device} would call you like this`,
@@ -26,7 +26,7 @@ export const EN: Words = {
     stopped: (device) => `The device “${device}” was shut down as planned and has not come back.`,
     back: (device) => `The device “${device}” is back online.`,
     was: (device) => `The device “${device}” was offline outside your hours. It is back online.`,
-    quiet: (device) => `The device “${device}” is quiet, for work on it, for example.`,
+    quiet: (device) => `The device “${device}” is quiet.`,
     word: (device) => `The device “${device}” has sent a last word. It may go offline soon.`,
     still: (device) => `The device “${device}” is still offline: we receive no signal from it.`,
     stuck: (device) => `The device “${device}” is online, but its mails do not leave.`,
@@ -41,7 +41,7 @@ export const EN: Words = {
     quiet: 'Quiet until',
     word: 'Sent',
     still: 'Last signal',
-    stuck: 'Mails held up since',
+    stuck: 'Since',
     flows: 'Since',
   },
   lasted: 'Outage lasted',
@@ -50,12 +50,17 @@ export const EN: Words = {
   colon: ': ',
   why: {
     ran: 'It ran throughout: the network was away.',
-    restarted: (up) => `It lost power or restarted: up for ${up}.`,
+    restarted: (up) => `It lost power or restarted${up === null ? '' : `: up for ${up}`}.`,
   },
-  flaps: (times, since) => `It came and went ${times} times${since === null ? '' : ` since ${at(since)}`}.`,
+  flaps: (times, since) =>
+    `It has come and gone ${times} times${since === null ? '' : ` since ${at(since)}`}.`,
   lastWord: 'Last word',
   was: { from: 'From', to: 'To', times: 'Number of outages' },
-  quiet: { why: 'Reason', means: 'Until then nobody is told when the device goes offline.' },
+  quiet: {
+    why: 'Reason',
+    means:
+      'Until then nobody is told when the device goes offline. If it is offline after that, you will get a message.',
+  },
   lastsFor: 'Offline for',
   stuck: {
     relay: 'Relay',
@@ -64,7 +69,7 @@ export const EN: Words = {
     promise: 'You will get a message as soon as its mails leave again.',
   },
   drill: {
-    confirm: 'Have you seen it? Please open this page and press the button there',
+    confirm: 'Have you seen this message? Please open this page and press the button',
     seen: 'Seen?',
     device: 'your device',
     brief: 'TEST.',
@@ -87,6 +92,7 @@ export const EN: Words = {
   date: (day, month, year) => `${day} ${month} ${year}`,
   time: (time) => `, ${time}`,
   sms: {
+    flaps: (times, since) => `Came and went ${times} times${since === null ? '' : ` since ${at(since)}`}.`,
     day: (day, month) => `${day} ${MONTHS[month - 1]}`,
     at: (day, time) => `${day}, ${time}`,
     moment: {
@@ -110,17 +116,17 @@ export const EN: Words = {
     more: (count) => `and ${count} more`,
     promise: 'You will get a message as soon as the devices are back online.',
     site: {
-      offline: (site, count, total) => `Site ${site}: ${count} of ${total} offline`,
-      back: (site, count, total) => `Site ${site}: ${count} of ${total} back online`,
+      offline: (site, count, total) => `Site ${site}: ${count} of ${total} devices offline`,
+      back: (site, count, total) => `Site ${site}: ${count} of ${total} devices back online`,
     },
   },
   weekly: {
-    clear: 'No outages this week',
-    outages: (devices) => `${devices} ${nounFor(devices, 'device devices')} with outages this week`,
+    clear: 'No outages in the past 7 days',
+    outages: (devices) => `${devices} ${nounFor(devices, 'device devices')} with outages in the past 7 days`,
     watched: (total) => `${total} ${nounFor(total, 'device devices')} ${nounFor(total, 'is are')} watched.`,
-    until: 'Week until',
+    until: 'As of',
     line: (times, lasted) =>
-      `${times} ${nounFor(times, 'outage outages')}${lasted === null ? '' : `, ${lasted} in all`}`,
+      `${times} ${nounFor(times, 'outage outages')}${lasted === null ? '' : `, ${lasted}${times === 1 ? '' : ' in all'}`}`,
     still: 'still offline',
     quiet: 'Quiet now',
   },

@@ -90,18 +90,20 @@ export interface SmsPart {
   readonly lead: string;
   /** Its texts, the whole one first. */
   readonly versions: readonly string[];
-  /** How important each version is. The least important gives way first: to the next version, the last one to nothing. */
+  /**
+   * How important each version is. The least important gives way first: to the next version, the last one to nothing. One
+   * without a weight stays.
+   */
   readonly weights: readonly number[];
   /** A text of any length: it is cut before it gives way. */
   readonly isCut?: boolean;
 }
 
-/** What is never left out. */
-export const ALWAYS = Number.POSITIVE_INFINITY;
-
-/** An SMS before it is made to fit: `head(name)`, then the parts. */
+/** An SMS before it is made to fit: its first words, then the parts. */
 interface SmsDraft {
-  readonly head: (name: string) => string;
+  /** The first words with this name. Like the versions of a part, the whole ones first. */
+  readonly heads: readonly ((name: string) => string)[];
+  readonly headWeight: number;
   readonly name: string;
   readonly parts: readonly SmsPart[];
 }
@@ -115,36 +117,37 @@ const NAME_CHARS = 40;
  * The SMS with as much of its parts as fits. The least important give way first; then those that fit beside what is left
  * come back. At last the name is cut.
  */
-export function fitted({ head, name, parts }: SmsDraft): string {
+export function fitted({ heads, headWeight, name, parts }: SmsDraft): string {
   const whole = folded(name);
+  const first: SmsPart = { lead: '', versions: [], weights: heads.slice(1).map(() => headWeight) };
   /** The version of each part; one past the last: left out. */
-  const shown = new Map(parts.map((part) => [part, 0]));
-  const say = (called = whole, cutPart: SmsPart | null = null, text = '') =>
+  const shown = new Map([first, ...parts].map((part) => [part, 0]));
+  const versionOf = (part: SmsPart) => shown.get(part) as number;
+  const say = (called: string, cutPart: SmsPart | null = null, text = '') =>
     joined([
-      head(called),
+      heads[versionOf(first)]?.(called) ?? '',
       ...parts.flatMap((part) => {
-        const version = part === cutPart ? text : part.versions[shown.get(part) as number];
+        const version = part === cutPart ? text : part.versions[versionOf(part)];
         return version === undefined ? [] : [part.lead, version];
       }),
     ]);
-  const steps = parts
+  const steps = [first, ...parts]
     .flatMap((part) => part.weights.map((weight) => ({ part, weight })))
     .sort((a, b) => a.weight - b.weight);
-  const taken: SmsPart[] = [];
-  for (const { part, weight } of steps) {
-    if (isOneSms(say())) break;
+  const given: SmsPart[] = [];
+  for (const { part } of steps) {
+    if (isOneSms(say(whole))) break;
     if (part.isCut) {
       const found = cutPartToFit(part, whole, (called, text) => say(called, part, text));
       if (found !== null) return found;
     }
-    if (weight === ALWAYS) continue;
-    shown.set(part, (shown.get(part) as number) + 1);
-    taken.unshift(part);
+    shown.set(part, versionOf(part) + 1);
+    given.unshift(part);
   }
-  for (const part of taken) {
-    const version = shown.get(part) as number;
+  for (const part of given) {
+    const version = versionOf(part);
     shown.set(part, version - 1);
-    if (!isOneSms(say())) shown.set(part, version);
+    if (!isOneSms(say(whole))) shown.set(part, version);
   }
   return cutToFit(whole, say);
 }
@@ -172,14 +175,14 @@ function joined(pieces: readonly string[]): string {
   return folded(text.endsWith('.') ? text : `${text}.`);
 }
 
-/** The longest beginning of `name` with which the text fits. */
-export function cutToFit(name: string, textWith: (name: string) => string): string {
+/** The text with the longest beginning of `name` with which it fits. If none fits: with `instead`. */
+export function cutToFit(name: string, textWith: (name: string) => string, instead = '...'): string {
   const longest = [...name].length;
   for (let chars = longest; chars > 0; chars--) {
     const text = textWith(shortened(name, chars));
     if (isOneSms(text)) return text;
   }
-  return textWith('...');
+  return textWith(instead);
 }
 
 /** The first `charsMax` characters, and three dots for the others. */

@@ -6,7 +6,7 @@ import type { Lang } from '../../base/langs.js';
 import { cut, harmlessName, oneSpaced } from '../../base/text.js';
 import { WORDS } from './languages.js';
 import { momentIn, pointIn, shortMomentIn, spanIn, zoneAt } from './moments.js';
-import { ALWAYS, cutToFit, fitted, folded, isOneSms, listedName, type SmsPart, smsList } from './sms.js';
+import { cutToFit, fitted, folded, isOneSms, listedName, type SmsPart, smsList } from './sms.js';
 import type { Direction, Words } from './words.js';
 
 /** A digest is for news of more devices than this. It names this many of them. */
@@ -145,7 +145,8 @@ export function textOf(lang: Lang, about: About, happening: Happening, options: 
     about: harmlessAbout(about),
     happening: harmlessHappening(happening),
   };
-  const remarks = remarksOf(told, words);
+  const { why, flaps } = remarksOf(told, words);
+  const remarks = [...why.slice(0, 1), ...flaps.slice(0, 1)];
   const facts = factsOf(told).filter(({ fact }) => fact !== null);
   const lineFor = ({ label, fact }: Fact) => `${label}${words.colon}${fact}`;
   const subject = subjectOf(told);
@@ -200,38 +201,42 @@ function subjectOf(told: Told): string {
   return own === null ? subject : `${subject}${words.colon}${own}`;
 }
 
-/** See OfDevice of words.ts. */
-function subjectFact({ lang, words, happening, options: { timeZone } }: Told): string | null {
-  const point = (wallMs: number, knownMs: number | null) => pointIn(lang, wallMs, timeZone, knownMs);
-  if (happening.kind === 'quiet')
-    return words.when.until(point(happening.untilMs, happening.sinceMs ?? null));
+/** See OfDevice of words.ts. `withZone`: a moment is followed by its zone. */
+function subjectFact({ lang, words, happening, options }: Told, withZone = true): string | null {
+  const { timeZone } = options;
   if (happening.kind === 'still')
     return happening.lastedMs === null ? null : spanIn(lang, happening.lastedMs);
-  if (happening.kind !== 'was') return null;
-  const { sinceMs, untilMs, times } = happening;
-  if (sinceMs === null || untilMs === null) return null;
-  const [from, to] = [point(sinceMs, null), point(untilMs, sinceMs)];
-  return times > 1 ? words.when.repeated(times, from, to) : words.when.period(from, to);
+  if (happening.kind !== 'quiet' && happening.kind !== 'was') return null;
+  const { sinceMs = null, untilMs } = happening;
+  if (untilMs === null) return null;
+  const until = pointIn(lang, untilMs, timeZone, sinceMs);
+  const zone = withZone ? zoneAt(untilMs, timeZone) : '';
+  if (happening.kind === 'quiet') return `${words.when.until(until)}${zone}`;
+  if (sinceMs === null) return null;
+  const from = pointIn(lang, sinceMs, timeZone, null);
+  const { times } = happening;
+  const when = times > 1 ? words.when.repeated(times, from, until) : words.when.period(from, until);
+  return `${when}${zone}`;
 }
 
-/** Why a device was away, in sentences. */
+/** Why a device was away, and that it comes and goes, in sentences: each whole, and briefly. */
 function remarksOf(
   { lang, happening, options: { timeZone } }: Told,
   { why: says, flaps: sayFlaps }: Pick<Words, 'why' | 'flaps'>,
-): string[] {
-  if (happening.kind !== 'back') return [];
+) {
+  if (happening.kind !== 'back') return { why: [], flaps: [] };
   const { why, flaps, sinceMs } = happening;
-  return [
-    ...(why === undefined ? [] : [why.kind === 'ran' ? says.ran : says.restarted(spanIn(lang, why.upMs))]),
-    ...(flaps === undefined || flaps.times < 2
-      ? []
-      : [
-          sayFlaps(
-            flaps.times,
-            flaps.sinceMs === null ? null : pointIn(lang, flaps.sinceMs, timeZone, sinceMs),
-          ),
-        ]),
-  ];
+  const because =
+    why?.kind === 'ran'
+      ? [says.ran]
+      : why
+        ? [says.restarted(spanIn(lang, why.upMs)), says.restarted(null)]
+        : [];
+  // Once is the outage that is over.
+  if (flaps === undefined || flaps.times < 2) return { why: because, flaps: [] };
+  const since = flaps.sinceMs === null ? null : pointIn(lang, flaps.sinceMs, timeZone, sinceMs);
+  const brief = sayFlaps(flaps.times, null);
+  return { why: because, flaps: since === null ? [brief] : [sayFlaps(flaps.times, since), brief] };
 }
 
 function factsOf(told: Told): Fact[] {
@@ -307,20 +312,33 @@ function mailOf(words: Words, paragraphs: readonly string[], { publicUrl }: Text
 }
 
 /** What an SMS leaves out first, if it is too long. */
-const WEIGHTS = { site: 1, contact: 2, zone: 3, lasted: 4, why: 5, flaps: 6, moment: 7, own: 8 };
+const WEIGHTS = {
+  site: 1,
+  contact: 2,
+  zone: 3,
+  up: 4,
+  lasted: 5,
+  flapsSince: 6,
+  why: 7,
+  flaps: 8,
+  moment: 9,
+  own: 10,
+};
 
 /** The SMS about a device, whatever the names are. WEIGHTS and `fitted` say what is left out while it is too long. */
 function draftOf(told: Told) {
   const { words, about, happening } = told;
   const { sms, contact, colon } = words;
   const say = sms.subject?.[happening.kind] ?? words.subject[happening.kind];
-  const fact = subjectFact(told);
+  const [fact, brief] = [subjectFact(told), subjectFact(told, false)];
   return {
-    head: (name: string) => say(name, fact),
+    heads: (fact === brief ? [fact] : [fact, brief]).map((said) => (name: string) => say(name, said)),
+    headWeight: WEIGHTS.zone,
     name: about.device,
     parts: [
-      ...smsMoment(told),
-      ...smsFacts(told),
+      ...(happening.kind === 'word'
+        ? [...smsFacts(told), ...smsMoment(told)]
+        : [...smsMoment(told), ...smsFacts(told)]),
       ...smsPart(`. ${sms.site ?? words.site}${colon}`, about.site, WEIGHTS.site),
       ...smsPart(`. ${contact}${colon}`, about.contact, WEIGHTS.contact),
     ],
@@ -334,22 +352,19 @@ function smsPart(lead: string, text: string | null, weight: number, isCut = fals
 
 /** When it happened. The event and its moment stay, but a device's own words are worth more than the moment. */
 function smsMoment({ lang, words, happening, options: { timeZone } }: Told): SmsPart[] {
-  if (happening.kind === 'drill') return [];
-  if (happening.kind === 'quiet' || happening.kind === 'was') {
-    // Their first words have it.
-    const { kind, sinceMs = null, untilMs } = happening;
-    const isSaid = untilMs !== null && (kind === 'quiet' || sinceMs !== null);
-    return smsPart('', isSaid ? zoneAt(untilMs, timeZone) : null, WEIGHTS.zone);
-  }
+  // Their first words have it.
+  if (happening.kind === 'drill' || happening.kind === 'quiet' || happening.kind === 'was') return [];
   const { kind, sinceMs } = happening;
-  // A last word follows its event at once.
   if (sinceMs === null) return [];
   const moment = shortMomentIn(lang, sinceMs, timeZone);
-  const isLight =
-    kind === 'word' || kind === 'still' || ('word' in happening && happening.word !== undefined);
-  const versions = [`${moment}${zoneAt(sinceMs, timeZone)}`, moment];
-  const weights = [WEIGHTS.zone, isLight ? WEIGHTS.moment : ALWAYS];
-  return [{ lead: words.sms.moment[kind], versions, weights }];
+  const isLight = kind === 'still' || ('word' in happening && happening.word !== undefined);
+  return [
+    {
+      lead: words.sms.moment[kind],
+      versions: [`${moment}${zoneAt(sinceMs, timeZone)}`, moment],
+      weights: isLight ? [WEIGHTS.zone, WEIGHTS.moment] : [WEIGHTS.zone],
+    },
+  ];
 }
 
 /** What else the SMS says of its event. */
@@ -357,6 +372,7 @@ function smsFacts(told: Told): SmsPart[] {
   const { lang, words, happening } = told;
   const { sms, colon, lastWord } = words;
   if (happening.kind === 'quiet') return smsPart(colon, happening.why, WEIGHTS.own, true);
+  if (happening.kind === 'word') return smsPart(colon, happening.word, WEIGHTS.own, true);
   if (happening.kind === 'silent' || happening.kind === 'stopped')
     return smsPart(`. ${lastWord}${colon}`, happening.word ?? null, WEIGHTS.own, true);
   if (happening.kind === 'stuck') {
@@ -367,30 +383,34 @@ function smsFacts(told: Told): SmsPart[] {
     ];
   }
   if (happening.kind !== 'back') return [];
-  const { lastedMs, why } = happening;
-  const said = remarksOf(told, { why: { ...words.why, ...sms.why }, flaps: sms.flaps ?? words.flaps });
+  const { lastedMs } = happening;
+  const { why, flaps } = remarksOf(told, {
+    why: { ...words.why, ...sms.why },
+    flaps: sms.flaps ?? words.flaps,
+  });
   return [
     ...smsPart(`. ${sms.lasted}`, lastedMs === null ? null : spanIn(lang, lastedMs), WEIGHTS.lasted),
-    ...said.flatMap((text, index) =>
-      smsPart('. ', text, why !== undefined && index === 0 ? WEIGHTS.why : WEIGHTS.flaps),
-    ),
+    ...smsVersions(why, WEIGHTS.up, WEIGHTS.why),
+    ...smsVersions(flaps, WEIGHTS.flapsSince, WEIGHTS.flaps),
   ];
 }
 
-/** The link is never cut. If it fills an SMS, it is left out with its question. */
+/** A sentence, whole and briefly. */
+function smsVersions(versions: readonly string[], detail: number, weight: number): SmsPart[] {
+  if (versions.length === 0) return [];
+  return [{ lead: '. ', versions, weights: [...versions.slice(1).map(() => detail), weight] }];
+}
+
+/** The link is never cut: rather the name is left out, then the question. A link that fills an SMS is left out itself. */
 function drillSms({ words, about, options: { link = null } }: Told): string {
   const { seen, device, brief } = words.drill;
   const say = words.sms.subject?.drill ?? words.subject.drill;
   const name = folded(about.device);
-  if (link === null) return cutToFit(name, (called) => folded(`${say(called, null)}.`));
-  const asked = (head: string) => folded(`${head} ${seen} ${link}`);
-  const cutName = cutToFit(name, (called) => asked(`${say(called, null)}.`));
-  const attempts = [
-    ...(cutName.includes(`${say('...', null)}`) ? [] : [cutName]),
-    asked(`${say(device, null)}.`),
-    asked(brief),
-    `${brief} ${link}`,
-  ];
+  const asked = (called: string) => `${folded(`${say(called, null)}. ${seen}`)} ${link}`;
+  const attempts =
+    link === null
+      ? []
+      : [cutToFit(name, asked, device), `${folded(`${brief} ${seen}`)} ${link}`, `${brief} ${link}`];
   return attempts.find(isOneSms) ?? cutToFit(name, (called) => folded(`${say(called, null)}.`));
 }
 
@@ -405,7 +425,9 @@ export function digestOf(
   const [subject, smsHead] = [digest.subject, digest.sms ?? digest.subject].map((say) =>
     say[direction](count),
   );
-  return manyOf(lang, { direction, devices, sinceMs }, subject as string, (at) => `${smsHead}${at}`, options);
+  const said = direction === 'offline' ? `${subject}${digest.signals}` : `${subject}.`;
+  const content = { direction, devices, sinceMs, subject: subject as string, said };
+  return manyOf(lang, content, (at) => `${smsHead}${at}`, options);
 }
 
 /** The text about devices of one site that fell silent together, or are back. */
@@ -418,17 +440,17 @@ export function siteOf(lang: Lang, content: SiteContent, options: TextOptions): 
   const smsHead = (at: string) =>
     cutToFit(folded(site), (called) => folded(`${say(called, silent, total)}${at}`));
   const devices = content.devices.map((about) => ({ ...about, site: null }));
-  return manyOf(lang, { ...content, devices }, subject, smsHead, options);
+  return manyOf(lang, { ...content, devices, subject, said: `${subject}.` }, smsHead, options);
 }
 
-/** `smsHead`: the first words of an SMS with this moment. */
+/** `said`: the first sentence of a mail. `smsHead`: the first words of an SMS with this moment. */
 function manyOf(
   lang: Lang,
-  { direction, devices, sinceMs }: DigestContent,
-  subject: string,
+  content: DigestContent & { readonly subject: string; readonly said: string },
   smsHead: (at: string) => string,
   options: TextOptions,
 ): Text {
+  const { direction, devices, sinceMs, subject, said } = content;
   const { timeZone } = options;
   const words = WORDS[lang];
   const { colon, digest } = words;
@@ -436,13 +458,13 @@ function manyOf(
   const sorted = sortedByName(devices.map(harmlessAbout));
   const names = sorted.map(({ device }) => device);
   const moreThan = (named: number) => (names.length > named ? ` ${digest.more(names.length - named)}` : '');
-  const isOffline = direction === 'offline';
-  const head = [
-    isOffline ? `${subject}${digest.signals}` : `${subject}.`,
-    ...(since === null ? [] : [`${capital(digest.since)}${colon}${since}`]),
-  ];
+  const head = [said, ...(since === null ? [] : [`${capital(digest.since)}${colon}${since}`])];
   const lines = sorted.map(({ device, site }) => (site === null ? `- ${device}` : `- ${device} (${site})`));
-  const paragraphs = [head.join('\n'), listOf(words, lines), ...(isOffline ? [digest.promise] : [])];
+  const paragraphs = [
+    head.join('\n'),
+    listOf(words, lines),
+    ...(direction === 'offline' ? [digest.promise] : []),
+  ];
   const spoken = `${names.slice(0, SPOKEN_DEVICES).join(', ')}${moreThan(SPOKEN_DEVICES)}`;
   return {
     subject,

@@ -5,7 +5,7 @@
  */
 
 /** What a text about one device says. See Happening. */
-export type Kind =
+export type NewsKind =
   | 'silent'
   | 'stopped'
   | 'back'
@@ -30,7 +30,7 @@ export interface Point {
  * `fact`: of `was` when it was, of `quiet` until when, of `still` for how long; null: not known. Others have none in their
  * sentence.
  */
-type OfDevice = Readonly<Record<Kind, (device: string, fact: string | null) => string>>;
+type OfDevice = Readonly<Record<NewsKind, (device: string, fact: string | null) => string>>;
 type OfDevices = Readonly<Record<Direction, (count: number) => string>>;
 type OfSite = Readonly<Record<Direction, (site: string, count: number, total: number) => string>>;
 
@@ -41,17 +41,17 @@ export interface Words {
   /** Subjects of mails, also the first words of calls, push messages and SMS. */
   readonly subject: OfDevice;
   /** They follow the greeting: after its comma German, Italian and Polish go on with a small letter. */
-  readonly sentence: Readonly<Record<Kind, (device: string) => string>>;
+  readonly sentence: Readonly<Record<NewsKind, (device: string) => string>>;
   /** Labels of facts. `moment`: when it happened; of `quiet`: until when it lasts. */
-  readonly moment: Readonly<Record<Exclude<Kind, 'was' | 'drill'>, string>>;
+  readonly moment: Readonly<Record<Exclude<NewsKind, 'was' | 'drill'>, string>>;
   readonly lasted: string;
   readonly site: string;
   /** Whom to call. */
   readonly contact: string;
   /** Separates a label from its fact. */
   readonly colon: string;
-  /** Why the device was away, in whole sentences. `up`: how long after its start it was back. */
-  readonly why: { readonly ran: string; readonly restarted: (up: string) => string };
+  /** Why the device was away, in whole sentences. `up`: how long after its start it was back; null: not said. */
+  readonly why: { readonly ran: string; readonly restarted: (up: string | null) => string };
   /** It came and went so many times since then; null: since when is not known. */
   readonly flaps: (times: number, since: Point | null) => string;
   /** Label of what a device said before it fell silent. */
@@ -80,7 +80,7 @@ export interface Words {
     /** The most important words: they stand where nothing but the link fits beside them. */
     readonly brief: string;
   };
-  /** Moments in a subject. `from` has its day, `to` has one if it is another. */
+  /** Moments in a subject, to be followed by their zone. `from` has its day, `to` has one if it is another. */
   readonly when: {
     readonly until: (moment: Point) => string;
     readonly period: (from: Point, to: Point) => string;
@@ -112,7 +112,7 @@ export interface Words {
     /** A moment: a day as above, and the time of day. */
     readonly at: (day: string, time: string) => string;
     /** Joins the subject with its moment. */
-    readonly moment: Readonly<Record<Exclude<Kind, 'was' | 'quiet' | 'drill'>, string>>;
+    readonly moment: Readonly<Record<Exclude<NewsKind, 'was' | 'quiet' | 'drill'>, string>>;
     readonly lasted: string;
   };
   /** One message about more than DIGEST_DEVICES devices, so only Polish needs forms of its plural. */
@@ -140,7 +140,7 @@ export interface Words {
     readonly outages: (devices: number) => string;
     /** The number of all devices. */
     readonly watched: (total: number) => string;
-    /** Label of the moment until which the week is counted. */
+    /** Label of the moment at which the week ends. */
     readonly until: string;
     /** Outages of one device, and their length in all; null: not known. */
     readonly line: (times: number, lasted: string | null) => string;
