@@ -4,6 +4,7 @@ import { LANGS, type Lang } from '../../src/base/langs.js';
 import { DAY_MS, HOUR_MS } from '../../src/base/limits.js';
 import { folded } from '../../src/cloud/texts/sms.js';
 import { type About, type Happening, textOf } from '../../src/cloud/texts/texts.js';
+import { isBasic, smsCount } from '../support/sms-count.js';
 
 /** Of one kind of outage. */
 type Outage = Extract<Happening, { readonly kind: 'silent' | 'stopped' | 'back' }>;
@@ -12,24 +13,6 @@ const smsOf = (lang: Lang, about: About, happening: Happening, timeZone: string)
   textOf(lang, about, happening, { timeZone, publicUrl: null }).sms();
 
 const AT_MS = Date.UTC(2026, 10, 24, 9, 41);
-
-/** Beyond ASCII; 0x1b is the escape to the extension table. */
-const NATIONAL = '£¥èéùìòÇØøÅåΔΦΓΛΩΠΨΣΘΞÆæßÉ¤¡ÄÖÑÜ§¿äöñüà';
-
-function isBasic(character: string): boolean {
-  return (/[\n\r -~]/.test(character) && !/[`^{}\\[~\]|]/.test(character)) || NATIONAL.includes(character);
-}
-
-/** The number of SMS that a phone network makes of the text. */
-function smsCount(text: string): number {
-  let septets = 0;
-  for (const character of text) {
-    if (isBasic(character)) septets += 1;
-    else if (/[\^{}\\[~\]|€]/.test(character)) septets += 2;
-    else return text.length <= 70 ? 1 : Math.ceil(text.length / 67);
-  }
-  return septets <= 160 ? 1 : Math.ceil(septets / 153);
-}
 
 const NAMES = [
   'Pump 3',

@@ -13,6 +13,9 @@ const BASIC = new Set(
 /** Two septets each: the escape and the character. */
 const EXTENDED = new Set('\f^{}\\[~]|€');
 
+/** Most texts: one septet for each character. */
+const PLAIN = /^[ -Z_a-z]*$/;
+
 /** Spellings that do not follow from Unicode's decompositions, and the characters that get them. */
 const SPELLINGS: readonly (readonly [spelling: string, characters: string])[] = [
   ["'", '‘’‚‹›′`´'],
@@ -34,6 +37,7 @@ const SPELLINGS: readonly (readonly [spelling: string, characters: string])[] = 
  * spelling stay as they are.
  */
 export function folded(text: string): string {
+  if (PLAIN.test(text)) return text;
   return [...text.normalize('NFC')].map(foldedCharacter).join('');
 }
 
@@ -50,6 +54,7 @@ function foldedCharacter(character: string): string {
 
 /** True if a phone network sends the text as one SMS. */
 export function isOneSms(text: string): boolean {
+  if (PLAIN.test(text)) return text.length <= SEPTETS_MAX;
   let septets = 0;
   for (const character of text) {
     if (!isInAlphabet(character)) return text.length <= UNITS_MAX;
@@ -160,10 +165,8 @@ function cutPartToFit(
 ): string | null {
   const text = folded(versions[0] as string);
   for (const called of [name, shortened(name, NAME_CHARS), shortened(name, CUT_CHARS_MIN)]) {
-    for (let chars = [...text].length; chars >= CUT_CHARS_MIN; chars--) {
-      const found = say(called, shortened(text, chars));
-      if (isOneSms(found)) return found;
-    }
+    const found = longestFit(text, (cut) => say(called, cut), CUT_CHARS_MIN);
+    if (found !== null) return found;
   }
   return null;
 }
@@ -171,18 +174,37 @@ function cutPartToFit(
 /** One text of sentences. */
 function joined(pieces: readonly string[]): string {
   let text = '';
-  for (const piece of pieces) text += text.endsWith('.') && piece.startsWith('.') ? piece.slice(1) : piece;
-  return folded(text.endsWith('.') ? text : `${text}.`);
+  for (const piece of pieces) text += piece.startsWith('.') && isSentence(text) ? piece.slice(1) : piece;
+  return folded(asSentence(text));
+}
+
+/** The text with a full stop, unless a sign ends it already. */
+export function asSentence(text: string): string {
+  return isSentence(text) ? text : `${text}.`;
+}
+
+function isSentence(text: string): boolean {
+  return /[.!?\u2026]$/.test(text);
 }
 
 /** The text with the longest beginning of `name` with which it fits. If none fits: with `instead`. */
 export function cutToFit(name: string, textWith: (name: string) => string, instead = '...'): string {
-  const longest = [...name].length;
-  for (let chars = longest; chars > 0; chars--) {
-    const text = textWith(shortened(name, chars));
-    if (isOneSms(text)) return text;
+  return longestFit(name, textWith, 1) ?? textWith(instead);
+}
+
+/** The text with the longest beginning of `part`, of at least `charsMin` characters, with which it fits; null: none does. */
+function longestFit(part: string, textWith: (part: string) => string, charsMin: number): string | null {
+  const whole = textWith(part);
+  if (isOneSms(whole)) return whole;
+  let fits: string | null = null;
+  // With more characters of it a text is never shorter.
+  for (let [least, most] = [charsMin, [...part].length - 1]; least <= most; ) {
+    const chars = (least + most) >> 1;
+    const text = textWith(shortened(part, chars));
+    if (isOneSms(text)) [fits, least] = [text, chars + 1];
+    else most = chars - 1;
   }
-  return textWith(instead);
+  return fits;
 }
 
 /** The first `charsMax` characters, and three dots for the others. */

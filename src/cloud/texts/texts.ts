@@ -6,7 +6,7 @@ import type { Lang } from '../../base/langs.js';
 import { cut, harmlessName, oneSpaced } from '../../base/text.js';
 import { WORDS } from './languages.js';
 import { momentIn, pointIn, shortMomentIn, spanIn, zoneAt } from './moments.js';
-import { cutToFit, fitted, folded, isOneSms, listedName, type SmsPart, smsList } from './sms.js';
+import { asSentence, cutToFit, fitted, folded, isOneSms, listedName, type SmsPart, smsList } from './sms.js';
 import type { Direction, Words } from './words.js';
 
 /** A digest is for news of more devices than this. It names this many of them. */
@@ -160,10 +160,6 @@ export function textOf(lang: Lang, about: About, happening: Happening, options: 
     short: [...[subject, ...remarks, ...unsaid].map(asSentence), ...asked].join(' '),
     sms: () => (happening.kind === 'drill' ? drillSms(told) : fitted(draftOf(told))),
   };
-}
-
-function asSentence(text: string): string {
-  return text.endsWith('.') ? text : `${text}.`;
 }
 
 function harmlessAbout({ device, site, contact }: About): About {
@@ -437,17 +433,21 @@ export function siteOf(lang: Lang, content: SiteContent, options: TextOptions): 
   const site = harmlessOr(content.site, '?');
   const say = (digest.siteSms ?? digest.site)[direction];
   const subject = digest.site[direction](site, silent, total);
-  const smsHead = (at: string) =>
-    cutToFit(folded(site), (called) => folded(`${say(called, silent, total)}${at}`));
+  const smsHead = (at: string, briefAt: string) => {
+    const head = (called: string, moment: string) => `${say(called, silent, total)}${moment}`;
+    const whole = head(site, at);
+    if (isOneSms(folded(`${whole}.`))) return whole;
+    return cutToFit(folded(site), (called) => folded(`${head(called, briefAt)}.`)).slice(0, -1);
+  };
   const devices = content.devices.map((about) => ({ ...about, site: null }));
   return manyOf(lang, { ...content, devices, subject, said: `${subject}.` }, smsHead, options);
 }
 
-/** `said`: the first sentence of a mail. `smsHead`: the first words of an SMS with this moment. */
+/** `said`: the first sentence of a mail. `smsHead`: the first words of an SMS with its moment, with and without a zone. */
 function manyOf(
   lang: Lang,
   content: DigestContent & { readonly subject: string; readonly said: string },
-  smsHead: (at: string) => string,
+  smsHead: (at: string, briefAt: string) => string,
   options: TextOptions,
 ): Text {
   const { direction, devices, sinceMs, subject, said } = content;
@@ -475,11 +475,9 @@ function manyOf(
     ),
     short: `${subject}${since === null ? '' : `, ${digest.since} ${since}`}${spoken === '' ? '' : `${colon}${spoken}`}.`,
     sms: () => {
-      const at =
-        sinceMs === null
-          ? ''
-          : `, ${digest.since} ${shortMomentIn(lang, sinceMs, timeZone)}${zoneAt(sinceMs, timeZone)}`;
-      return smsList(smsHead(at), colon, names.slice(0, DIGEST_DEVICES).map(listedName), moreThan);
+      const at = sinceMs === null ? '' : `, ${digest.since} ${shortMomentIn(lang, sinceMs, timeZone)}`;
+      const head = smsHead(sinceMs === null ? '' : `${at}${zoneAt(sinceMs, timeZone)}`, at);
+      return smsList(head, colon, names.slice(0, DIGEST_DEVICES).map(listedName), moreThan);
     },
   };
 }
