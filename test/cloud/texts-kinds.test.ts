@@ -6,7 +6,7 @@ import t from 'tap';
 import { LANGS, type Lang } from '../../src/base/langs.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { WORDS } from '../../src/cloud/texts/languages.js';
-import { momentIn, pointIn, spanIn } from '../../src/cloud/texts/moments.js';
+import { momentIn, pointIn, spanIn, zoneOf } from '../../src/cloud/texts/moments.js';
 import {
   type About,
   digestOf,
@@ -139,8 +139,9 @@ t.test('no two kinds and no two languages say the same, and no language borrows'
 
 /** What each way must say of it, besides the name of the device. */
 function factsOf(lang: Lang, happening: Happening): { readonly mail: string[]; readonly brief: string[] } {
-  const moment = (ms: number) => momentIn(lang, ms, WARSAW.timeZone);
-  const point = (ms: number, knownMs: number | null = null) => pointIn(lang, ms, WARSAW.timeZone, knownMs);
+  const zone = zoneOf(WARSAW.timeZone);
+  const moment = (ms: number) => momentIn(lang, ms, zone);
+  const point = (ms: number, knownMs: number | null = null) => pointIn(lang, ms, zone, knownMs);
   const own = 'word' in happening ? [happening.word as string] : [];
   if (happening.kind === 'drill') return { mail: [LINK], brief: [LINK] };
   if (happening.kind === 'quiet') {

@@ -21,28 +21,48 @@ export function spanIn(lang: Lang, ms: number): string {
   return rest === 0 ? say(largest, count) : `${say(largest, count)} ${and} ${say(largest + 1, rest)}`;
 }
 
-/** A moment with its time zone: `20 November 2026, 09:41 (UTC)`. Throws RangeError for an unknown zone. */
-export function momentIn(lang: Lang, wallMs: number, timeZone: string): string {
+/** A time zone. */
+export interface Zone {
+  /** `UTC`, `UTC+01:00` */
+  offsetAt(wallMs: number): string;
+}
+
+/** The zone of this IANA name, or UTC. Throws RangeError for an unknown one. */
+export function zoneOf(name: string): Zone {
+  // Without Intl for UTC: it would take 8 MB.
+  if (name === 'UTC') return { offsetAt: () => name };
+  // One for all moments of a text: making it takes longer than all words.
+  const format = new Intl.DateTimeFormat('en', { timeZone: name, timeZoneName: 'longOffset' });
+  return {
+    offsetAt: (wallMs) => {
+      const found = format.formatToParts(wallMs).find(({ type }) => type === 'timeZoneName');
+      return String(found?.value).replace('GMT', 'UTC');
+    },
+  };
+}
+
+/** A moment with its time zone: `20 November 2026, 09:41 (UTC)`. */
+export function momentIn(lang: Lang, wallMs: number, zone: Zone): string {
   const { months, date, time } = WORDS[lang];
-  const { year, month, day, clock, offset } = localOf(wallMs, timeZone);
+  const { year, month, day, clock, offset } = localOf(wallMs, zone);
   return `${date(day, months.split(' ')[month - 1] as string, year)}${time(clock)} (${offset})`;
 }
 
 /** A moment for a short text, without its year: `24-11 om 09:41`. */
-export function shortMomentIn(lang: Lang, wallMs: number, timeZone: string): string {
-  const { day, time } = pointIn(lang, wallMs, timeZone, null);
+export function shortMomentIn(lang: Lang, wallMs: number, zone: Zone): string {
+  const { day, time } = pointIn(lang, wallMs, zone, null);
   return WORDS[lang].sms.at(day as string, time);
 }
 
 /** The zone at this moment, to follow it: ` (UTC)`. */
-export function zoneAt(wallMs: number, timeZone: string): string {
-  return ` (${offsetAt(wallMs, timeZone)})`;
+export function zoneAt(wallMs: number, zone: Zone): string {
+  return ` (${zone.offsetAt(wallMs)})`;
 }
 
 /** A moment for a sentence, without its day if that is the day of `knownMs`. */
-export function pointIn(lang: Lang, wallMs: number, timeZone: string, knownMs: number | null): Point {
-  const { year, month, day, clock } = localOf(wallMs, timeZone);
-  const known = knownMs === null ? null : localOf(knownMs, timeZone);
+export function pointIn(lang: Lang, wallMs: number, zone: Zone, knownMs: number | null): Point {
+  const { year, month, day, clock } = localOf(wallMs, zone);
+  const known = knownMs === null ? null : localOf(knownMs, zone);
   const isKnown = known?.day === day && known.month === month && known.year === year;
   return { day: isKnown ? null : WORDS[lang].sms.day(day, month), time: clock };
 }
@@ -58,8 +78,8 @@ interface Local {
   readonly offset: string;
 }
 
-function localOf(wallMs: number, timeZone: string): Local {
-  const offset = offsetAt(wallMs, timeZone);
+function localOf(wallMs: number, zone: Zone): Local {
+  const offset = zone.offsetAt(wallMs);
   const [, sign = '+', hours = '0', minutes = '0'] = /([+-])(\d\d):(\d\d)$/.exec(offset) ?? [];
   const offsetMs = Number(hours) * HOUR_MS + Number(minutes) * MINUTE_MS;
   const date = new Date(sign === '+' ? wallMs + offsetMs : wallMs - offsetMs);
@@ -70,12 +90,4 @@ function localOf(wallMs: number, timeZone: string): Local {
     clock: date.toISOString().slice(11, 16),
     offset,
   };
-}
-
-/** `UTC`, `UTC+01:00`. Without Intl for UTC: it would take 8 MB. */
-function offsetAt(wallMs: number, timeZone: string): string {
-  if (timeZone === 'UTC') return timeZone;
-  const format = new Intl.DateTimeFormat('en', { timeZone, timeZoneName: 'longOffset' });
-  const found = format.formatToParts(wallMs).find(({ type }) => type === 'timeZoneName');
-  return String(found?.value).replace('GMT', 'UTC');
 }

@@ -5,7 +5,7 @@
 import type { Lang } from '../../base/langs.js';
 import { cut, harmlessName, oneSpaced } from '../../base/text.js';
 import { WORDS } from './languages.js';
-import { momentIn, pointIn, shortMomentIn, spanIn, zoneAt } from './moments.js';
+import { momentIn, pointIn, shortMomentIn, spanIn, type Zone, zoneAt, zoneOf } from './moments.js';
 import { asSentence, cutToFit, fitted, folded, isOneSms, listedName, type SmsPart, smsList } from './sms.js';
 import type { Direction, Words } from './words.js';
 
@@ -126,6 +126,7 @@ interface Told {
   readonly words: Words;
   readonly about: About;
   readonly happening: Happening;
+  readonly zone: Zone;
   readonly options: TextOptions;
 }
 
@@ -141,7 +142,7 @@ interface Fact {
 export function textOf(lang: Lang, about: About, happening: Happening, options: TextOptions): Text {
   const words = WORDS[lang];
   const told: Told = {
-    ...{ lang, words, options },
+    ...{ lang, words, options, zone: zoneOf(options.timeZone) },
     about: harmlessAbout(about),
     happening: harmlessHappening(happening),
   };
@@ -198,26 +199,25 @@ function subjectOf(told: Told): string {
 }
 
 /** See OfDevice of words.ts. `withZone`: a moment is followed by its zone. */
-function subjectFact({ lang, words, happening, options }: Told, withZone = true): string | null {
-  const { timeZone } = options;
+function subjectFact({ lang, words, happening, zone }: Told, withZone = true): string | null {
   if (happening.kind === 'still')
     return happening.lastedMs === null ? null : spanIn(lang, happening.lastedMs);
   if (happening.kind !== 'quiet' && happening.kind !== 'was') return null;
   const { sinceMs = null, untilMs } = happening;
   if (untilMs === null) return null;
-  const until = pointIn(lang, untilMs, timeZone, sinceMs);
-  const zone = withZone ? zoneAt(untilMs, timeZone) : '';
-  if (happening.kind === 'quiet') return `${words.when.until(until)}${zone}`;
+  const until = pointIn(lang, untilMs, zone, sinceMs);
+  const suffix = withZone ? zoneAt(untilMs, zone) : '';
+  if (happening.kind === 'quiet') return `${words.when.until(until)}${suffix}`;
   if (sinceMs === null) return null;
-  const from = pointIn(lang, sinceMs, timeZone, null);
+  const from = pointIn(lang, sinceMs, zone, null);
   const { times } = happening;
   const when = times > 1 ? words.when.repeated(times, from, until) : words.when.period(from, until);
-  return `${when}${zone}`;
+  return `${when}${suffix}`;
 }
 
 /** Why a device was away, and that it comes and goes, in sentences: each whole, and briefly. */
 function remarksOf(
-  { lang, happening, options: { timeZone } }: Told,
+  { lang, happening, zone }: Told,
   { why: says, flaps: sayFlaps }: Pick<Words, 'why' | 'flaps'>,
 ) {
   if (happening.kind !== 'back') return { why: [], flaps: [] };
@@ -230,7 +230,7 @@ function remarksOf(
         : [];
   // Once is the outage that is over.
   if (flaps === undefined || flaps.times < 2) return { why: because, flaps: [] };
-  const since = flaps.sinceMs === null ? null : pointIn(lang, flaps.sinceMs, timeZone, sinceMs);
+  const since = flaps.sinceMs === null ? null : pointIn(lang, flaps.sinceMs, zone, sinceMs);
   const brief = sayFlaps(flaps.times, null);
   return { why: because, flaps: since === null ? [brief] : [sayFlaps(flaps.times, since), brief] };
 }
@@ -244,10 +244,10 @@ function factsOf(told: Told): Fact[] {
   ];
 }
 
-function factsOfKind({ lang, words, happening, options: { timeZone } }: Told): Fact[] {
+function factsOfKind({ lang, words, happening, zone }: Told): Fact[] {
   const moment = (label: string, wallMs: number | null, isSaid = false): Fact => ({
     ...{ label, isSaid },
-    fact: wallMs === null ? null : momentIn(lang, wallMs, timeZone),
+    fact: wallMs === null ? null : momentIn(lang, wallMs, zone),
   });
   const span = (label: string, ms: number | null, isSaid = false): Fact => ({
     ...{ label, isSaid },
@@ -347,17 +347,17 @@ function smsPart(lead: string, text: string | null, weight: number, isCut = fals
 }
 
 /** When it happened. The event and its moment stay, but a device's own words are worth more than the moment. */
-function smsMoment({ lang, words, happening, options: { timeZone } }: Told): SmsPart[] {
+function smsMoment({ lang, words, happening, zone }: Told): SmsPart[] {
   // Their first words have it.
   if (happening.kind === 'drill' || happening.kind === 'quiet' || happening.kind === 'was') return [];
   const { kind, sinceMs } = happening;
   if (sinceMs === null) return [];
-  const moment = shortMomentIn(lang, sinceMs, timeZone);
+  const moment = shortMomentIn(lang, sinceMs, zone);
   const isLight = kind === 'still' || ('word' in happening && happening.word !== undefined);
   return [
     {
       lead: words.sms.moment[kind],
-      versions: [`${moment}${zoneAt(sinceMs, timeZone)}`, moment],
+      versions: [`${moment}${zoneAt(sinceMs, zone)}`, moment],
       weights: isLight ? [WEIGHTS.zone, WEIGHTS.moment] : [WEIGHTS.zone],
     },
   ];
@@ -451,10 +451,10 @@ function manyOf(
   options: TextOptions,
 ): Text {
   const { direction, devices, sinceMs, subject, said } = content;
-  const { timeZone } = options;
+  const zone = zoneOf(options.timeZone);
   const words = WORDS[lang];
   const { colon, digest } = words;
-  const since = sinceMs === null ? null : momentIn(lang, sinceMs, timeZone);
+  const since = sinceMs === null ? null : momentIn(lang, sinceMs, zone);
   const sorted = sortedByName(devices.map(harmlessAbout));
   const names = sorted.map(({ device }) => device);
   const moreThan = (named: number) => (names.length > named ? ` ${digest.more(names.length - named)}` : '');
@@ -475,8 +475,8 @@ function manyOf(
     ),
     short: `${subject}${since === null ? '' : `, ${digest.since} ${since}`}${spoken === '' ? '' : `${colon}${spoken}`}.`,
     sms: () => {
-      const at = sinceMs === null ? '' : `, ${digest.since} ${shortMomentIn(lang, sinceMs, timeZone)}`;
-      const head = smsHead(sinceMs === null ? '' : `${at}${zoneAt(sinceMs, timeZone)}`, at);
+      const at = sinceMs === null ? '' : `, ${digest.since} ${shortMomentIn(lang, sinceMs, zone)}`;
+      const head = smsHead(sinceMs === null ? '' : `${at}${zoneAt(sinceMs, zone)}`, at);
       return smsList(head, colon, names.slice(0, DIGEST_DEVICES).map(listedName), moreThan);
     },
   };
@@ -501,7 +501,7 @@ export function weeklyOf(lang: Lang, content: WeekContent, options: TextOptions)
   const quietLine = `${quiet.slice(0, DIGEST_DEVICES).join(', ')}${moreThan(quiet.length, DIGEST_DEVICES)}`;
   const head = [
     `${subject}. ${weekly.watched(total)}`,
-    `${weekly.until}${colon}${momentIn(lang, content.weekEndsMs, options.timeZone)}`,
+    `${weekly.until}${colon}${momentIn(lang, content.weekEndsMs, zoneOf(options.timeZone))}`,
     ...(quiet.length === 0 ? [] : [`${weekly.quiet}${colon}${quietLine}`]),
   ];
   const lines = rows.map(
