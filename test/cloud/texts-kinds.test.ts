@@ -443,7 +443,7 @@ t.test('a day is named in the zone of the person, where it is another one', asyn
   t.match(textOf('en', PUMP, far, WARSAW).subject, 'until 1 Jan, 11:00', 'the same day of another year');
 });
 
-t.test('Polish numbers, German cases', async (t) => {
+t.test('Polish numbers, German cases, the Spanish article of one o’clock', async (t) => {
   const plural = new Intl.PluralRules('pl');
   const forms = {
     przerwa: { one: 'przerwa', few: 'przerwy', many: 'przerw' },
@@ -456,6 +456,16 @@ t.test('Polish numbers, German cases', async (t) => {
     t.match(WORDS.pl.weekly.outages(count), `${count} ${forms.urządzenie[form]} z przerwami`);
     t.equal(WORDS.pl.flaps(count, null), `Łącznie ${forms.była[form]} ${count} ${forms.przerwa[form]}.`);
   }
+  const was = {
+    kind: 'was',
+    sinceMs: AT_MS - 13 * HOUR_MS,
+    untilMs: AT_MS - 12 * HOUR_MS,
+    times: 2,
+  } as const;
+  t.match(
+    textOf('es', PUMP, was, WARSAW).subject,
+    'estuvo sin conexión 2 veces el 24/11 entre la 01:02 y las 02:02 h',
+  );
   const still = (lang: Lang, lastedMs: number): string =>
     textOf(lang, PUMP, { kind: 'still', sinceMs: null, lastedMs }, WARSAW).subject;
   t.equal(still('pl', 25 * HOUR_MS), 'Pump 3 nadal jest offline, już 1 dzień i 1 godzinę');

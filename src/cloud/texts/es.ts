@@ -3,7 +3,10 @@
  */
 import { nounFor, type Point, type Words } from './words.js';
 
-const at = ({ day, time }: Point) => (day === null ? `las ${time} h` : `el ${day} a las ${time} h`);
+/** `las 14:02`, but `la 01:02`. */
+const hour = (time: string) => `${time.startsWith('01') ? 'la' : 'las'} ${time}`;
+
+const at = ({ day, time }: Point) => (day === null ? `${hour(time)} h` : `el ${day} a ${hour(time)} h`);
 
 export const ES: Words = {
   greeting: 'Hola:',
@@ -80,7 +83,7 @@ export const ES: Words = {
       to.day === null ? `el ${from.day} de ${from.time} a ${to.time} h` : `desde ${at(from)} hasta ${at(to)}`,
     repeated: (times, from, to) =>
       to.day === null
-        ? `${times} veces el ${from.day} entre las ${from.time} y las ${to.time} h`
+        ? `${times} veces el ${from.day} entre ${hour(from.time)} y ${hour(to.time)} h`
         : `${times} veces entre ${at(from)} y ${at(to)}`,
   },
   promise: 'Recibirá un mensaje en cuanto el dispositivo vuelva a estar en línea.',

@@ -3,7 +3,7 @@
  */
 import { nounFor, type Point, type Words } from './words.js';
 
-const since = ({ day, time }: Point) => (day === null ? `dalle ${time}` : `dal ${day}, ore ${time}`);
+const since = ({ day, time }: Point) => (day === null ? `dalle ore ${time}` : `dal ${day}, ore ${time}`);
 
 export const IT: Words = {
   greeting: 'Gentile utente,',
@@ -76,14 +76,14 @@ export const IT: Words = {
     brief: 'TEST.',
   },
   when: {
-    until: ({ day, time }) => (day === null ? `fino alle ${time}` : `fino al ${day}, ore ${time}`),
+    until: ({ day, time }) => (day === null ? `fino alle ore ${time}` : `fino al ${day}, ore ${time}`),
     period: (from, to) =>
       to.day === null
-        ? `era offline il ${from.day} dalle ${from.time} alle ${to.time}`
+        ? `era offline il ${from.day} dalle ore ${from.time} alle ore ${to.time}`
         : `era offline dal ${from.day}, ore ${from.time}, al ${to.day}, ore ${to.time}`,
     repeated: (times, from, to) =>
       to.day === null
-        ? `ha perso la connessione ${times} volte il ${from.day} tra le ${from.time} e le ${to.time}`
+        ? `ha perso la connessione ${times} volte il ${from.day} tra le ore ${from.time} e le ore ${to.time}`
         : `ha perso la connessione ${times} volte tra il ${from.day}, ore ${from.time}, e il ${to.day}, ore ${to.time}`,
   },
   promise: 'Riceverà un messaggio non appena il dispositivo sarà di nuovo online.',
