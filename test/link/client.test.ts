@@ -246,6 +246,46 @@ t.test('statuses in words, and how long to leave the cloud alone', async (t) => 
   }
 });
 
+t.test('a drill: the people, no drill, a refusal, or a failed call', async (t) => {
+  await using cloud = await fakeCloud();
+  using made = clientOf(cloud);
+  const { client } = made;
+  for (const [answer, expected] of [
+    [
+      { status: 202, body: { people: 3 } },
+      { kind: 'begun', people: 3 },
+    ],
+    [
+      { status: 202, body: { people: 0, more: 1 } },
+      { kind: 'begun', people: 0 },
+    ],
+    [problem(404, 'There is nothing here'), { kind: 'unknown' }],
+    [{ status: 404, body: '<html>' }, { kind: 'unknown' }],
+    [problem(405, 'Not here'), { kind: 'unknown' }],
+    [problem(501, 'Not here'), { kind: 'unknown' }],
+    [problem(409, 'It has never called'), { kind: 'refused', reply: 'It has never called' }],
+    [problem(429, 'One an hour'), { kind: 'refused', reply: 'One an hour' }],
+  ] as const) {
+    cloud.answer = () => answer as CloudAnswer;
+    t.strictSame(await client.drill(null, ALWAYS), expected, JSON.stringify(answer));
+  }
+  await client.drill('u1', ALWAYS);
+  t.match(cloud.calls.at(-2), { method: 'POST', path: 'drill', body: {} });
+  t.strictSame(cloud.calls.at(-1)?.body, { uid: 'u1' });
+  for (const [answer, words] of [
+    [HTML, /unexpected answer \(200/],
+    [{ status: 202, body: {} }, BREAKS],
+    [{ status: 202, body: { people: '3' } }, BREAKS],
+    [{ status: 202, body: 'taken' }, /not from the cloud's API/],
+    [{ status: 409, body: '<html>' }, /\(409\)/],
+    [problem(503, 'Later'), /\(503: Later\)/],
+    [problem(401, 'Who?'), /refuses this device's key/],
+  ] as const) {
+    cloud.answer = () => answer as CloudAnswer;
+    t.match((await failureOf(client.drill(null, ALWAYS))).message, words);
+  }
+});
+
 t.test('a huge answer is not read to its end', async (t) => {
   await using cloud = await fakeCloud();
   using made = clientOf(cloud);

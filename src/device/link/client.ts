@@ -60,6 +60,14 @@ export interface HeartbeatReport {
   readonly relay?: RelayView['state'];
   /** The state of the link before this heartbeat. */
   readonly link?: LinkMode;
+  /** For how long this device will be quiet from now on; 0: no longer. Said until the cloud has heard it. */
+  readonly quietMs?: number;
+  /** Why. */
+  readonly why?: string;
+  /** The last word: the cloud tells it to people at once. */
+  readonly last?: string;
+  /** The names of programs that gave no sign in time. */
+  readonly late?: readonly string[];
 }
 
 /** The answer to a heartbeat; members that the cloud does not send are left out. */
@@ -86,6 +94,15 @@ type DestinationsAnswer =
 
 /** `changed`: somebody else has replaced the document of that ETag. */
 type PutAnswer = { readonly kind: 'stored'; readonly etag: string } | { readonly kind: 'changed' };
+
+/** `unknown`: this cloud has no drill. `refused`: not now, in its words. */
+export type DrillAnswer =
+  | { readonly kind: 'begun'; readonly people: number }
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'refused'; readonly reply: string };
+
+/** What a cloud of an earlier version answers to a call that it does not have. */
+const NO_SUCH_CALL = [404, 405, 501];
 
 /** What few calls have. */
 type More = Partial<Pick<HttpRequest, 'headers' | 'upload' | 'timeoutMs' | 'answerBytesMax'>> & {
@@ -163,6 +180,20 @@ export class CloudClient {
     if (answer.status !== 200 && answer.status !== 204) throw this.#failed(answer);
     if (answer.body.length > 0) jsonOf(answer);
     return { kind: 'stored', etag: strongEtagOf(answer) };
+  }
+
+  /** A drill: the cloud calls everybody in the address book, or only the person whose entry has this uid. */
+  async drill(uid: string | null, signal: AbortSignal): Promise<DrillAnswer> {
+    const answer = await this.#call('POST', 'drill', signal, { body: uid === null ? {} : { uid } });
+    const { status } = answer;
+    if (NO_SUCH_CALL.includes(status)) return { kind: 'unknown' };
+    const problem = problemOf(answer);
+    // Without a problem the answer is perhaps that of a proxy.
+    if ([409, 422, 429].includes(status) && problem !== null) return { kind: 'refused', reply: problem };
+    if (status !== 202) throw this.#failed(answer);
+    const { people } = member(jsonOf(answer), 'people', 'number');
+    if (people === undefined) throw wrongMember('people', 'a number');
+    return { kind: 'begun', people };
   }
 
   /** Gives `later` instead of rejecting with CloudError. */

@@ -64,12 +64,21 @@ export interface LinkSettings extends Pick<Pauses, 'backoffMinMs' | 'backoffMaxM
   readonly heartbeatMs: number;
 }
 
+/** What the cloud must hear once, in the next heartbeat that arrives. */
+export interface Untold {
+  readonly members: Pick<HeartbeatReport, 'quietMs' | 'why'>;
+  /** The cloud has answered a heartbeat with these members. */
+  heard(): void;
+}
+
 /** The parts that the link uses. */
 export interface LinkOptions {
   readonly client: Pick<CloudClient, 'heartbeat'>;
   readonly config: LinkSettings;
   /** The state of the device now. */
-  readonly report: () => Pick<HeartbeatReport, 'queue' | 'version' | 'relay'>;
+  readonly report: () => Pick<HeartbeatReport, 'queue' | 'version' | 'relay' | 'late'>;
+  /** Asked before each heartbeat; null: the cloud has heard all. */
+  readonly untold?: () => Untold | null;
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
@@ -81,6 +90,17 @@ interface LinkListeners {
   readonly online: () => void;
   /** The ETag of the destinations document in the answer to each good heartbeat; null: there is none. */
   readonly destinations: (etag: string | null) => void;
+}
+
+/** A heartbeat under way. */
+interface Beat {
+  /** Resolves with why it failed; null: the cloud has heard it. */
+  readonly done: Promise<string | null>;
+  /** It has a last word, which no other heartbeat has. */
+  readonly hasWord: boolean;
+  readonly control: AbortController;
+  /** The one for which it was given up. */
+  next?: Beat;
 }
 
 /** Idle until started; one heartbeat at a time. */
@@ -95,7 +115,7 @@ export class Link {
   #sequence = 0;
   /** The interval that the cloud asks for; 0: it has not asked. */
   #askedMs = 0;
-  #beating: Promise<void> | null = null;
+  #beating: Beat | null = null;
   readonly #alarm: Alarm;
   /** wake() was called during a heartbeat that may have begun before the network was back. */
   #isWanted = false;
@@ -122,13 +142,35 @@ export class Link {
     this.#happen({ kind: 'wake', withinMs: commonMs(this.#options) });
   }
 
+  /**
+   * Sends a heartbeat at once, with `word` as the last word, whatever the back-off says. Resolves with why it failed;
+   * null: the cloud has heard it. The heartbeat under way may hang on a dead connection, so it is given up for this one,
+   * which says the same and more.
+   */
+  async sayNow(word?: string): Promise<string | null> {
+    const { signal: stopped } = this.#stopped;
+    while (!stopped.aborted && this.#beating?.hasWord) await this.#beating.done;
+    if (stopped.aborted || this.#listeners === null) return 'the daemon is starting or stopping';
+    const former = this.#beating;
+    let beat = this.#begin(word);
+    if (former !== null) former.next = beat;
+    former?.control.abort();
+    this.#goOn();
+    for (;;) {
+      const failed = await beat.done;
+      if (failed === null || beat.next === undefined) return failed;
+      beat = beat.next;
+    }
+  }
+
   /** Aborts the heartbeat under way. Then sends `goodbye`, for at most GOODBYE_TIMEOUT_MS, unless the link is offline. */
   async stop(goodbye: 'stopping' | 'moved' = 'stopping'): Promise<void> {
     this.#stopped.abort();
+    this.#beating?.control.abort();
     this.#alarm.end();
     // The cloud may have heard the first heartbeat although it was aborted.
     const isFirst = this.#beating !== null && this.#sequence === 1;
-    await this.#beating;
+    await this.#beating?.done;
     const { mode } = this.#state;
     if (mode === 'online' || mode === 'unsteady' || isFirst) await this.#sayGoodbye(goodbye);
   }
@@ -150,36 +192,49 @@ export class Link {
   #goOn(): void {
     if (this.#stopped.signal.aborted) return;
     const isDue = this.#options.clock.bootMs() >= this.#state.nextMs;
-    if (this.#beating === null && isDue) this.#beating = this.#beat();
+    if (this.#beating === null && isDue) this.#begin();
     const nextMs = this.#beating === null ? this.#state.nextMs : Number.POSITIVE_INFINITY;
     this.#alarm.at(Math.min(nextMs, overdueMs(this.#state)));
   }
 
+  #begin(word?: string): Beat {
+    const control = new AbortController();
+    const done = this.#beat(control.signal, word);
+    this.#beating = { done, control, hasWord: word !== undefined };
+    return this.#beating;
+  }
+
   /** One heartbeat, and what follows from its result. */
-  async #beat(): Promise<void> {
-    const { client, clock } = this.#options;
+  async #beat(signal: AbortSignal, word?: string): Promise<string | null> {
+    const { client, clock, untold } = this.#options;
     const begunMs = clock.bootMs();
+    const told = untold?.() ?? null;
     let event: LinkEvent;
     let answer: HeartbeatAnswer = {};
     try {
-      answer = await client.heartbeat(this.#report('running'), this.#stopped.signal);
+      const report = { ...this.#report('running', told), ...(word !== undefined && { last: word }) };
+      answer = await client.heartbeat(report, signal);
       this.#lastMs = clock.bootMs();
       this.#askedMs = answer.heartbeatMs ?? 0;
       this.#compareClocks(answer, this.#lastMs - begunMs);
+      told?.heard();
       event = { kind: 'good', ...answer };
     } catch (error) {
       if (!(error instanceof CloudError)) throw error;
       const { message: reason, retryAfterMs } = error;
       event = { kind: 'failed', reason, ...(retryAfterMs !== null && { retryAfterMs }) };
     }
+    const failed = event.kind === 'failed' ? event.reason : null;
+    // Another heartbeat has taken its place, or the link stops.
+    if (signal.aborted) return failed;
     this.#beating = null;
-    if (this.#stopped.signal.aborted) return;
     this.#happen(event);
     if (this.#isWanted) this.wake();
     if (event.kind === 'good') this.#listeners?.destinations(answer.destinations ?? null);
+    return failed;
   }
 
-  #report(state: HeartbeatReport['state']): HeartbeatReport {
+  #report(state: HeartbeatReport['state'], told: Untold | null): HeartbeatReport {
     const { clock, config, report } = this.#options;
     return {
       bootId: clock.boot,
@@ -189,6 +244,7 @@ export class Link {
       intervalMs: intervalMs(config, this.#askedMs),
       link: this.#state.mode,
       ...report(),
+      ...told?.members,
     };
   }
 
@@ -226,11 +282,13 @@ export class Link {
   }
 
   async #sayGoodbye(state: HeartbeatReport['state']): Promise<void> {
-    const { client, clock } = this.#options;
+    const { client, clock, untold } = this.#options;
     const control = new AbortController();
     const patience = clock.after(GOODBYE_TIMEOUT_MS, () => control.abort());
+    const told = untold?.() ?? null;
     try {
-      await client.heartbeat(this.#report(state), control.signal);
+      await client.heartbeat(this.#report(state, told), control.signal);
+      told?.heard();
     } catch (error) {
       // The cloud will notice the silence a little later.
       if (!(error instanceof CloudError)) throw error;
