@@ -95,6 +95,17 @@ export interface LinkView extends View<LinkMode> {
   readonly history: readonly LinkPeriod[];
 }
 
+/** Whether this device is quiet: people are not told that it is offline. */
+export interface QuietView {
+  /** Null: it is not quiet. */
+  readonly untilMs: number | null;
+  readonly why: string | null;
+  /** Who has begun it. */
+  readonly by: string | null;
+  /** False if the cloud has not heard yet that it began, or that somebody has ended it. */
+  readonly isKnown: boolean;
+}
+
 /** The address book, compared with the cloud's. */
 export interface SyncView {
   /** True if the cloud's last answer had all edits of this device, unchanged. */

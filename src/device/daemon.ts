@@ -10,11 +10,13 @@ import { RefusedTotals } from '../base/http/problem.js';
 import { STOP_REQUESTS_MS } from '../base/limits.js';
 import { type Listeners, openListeners } from '../base/system/listen.js';
 import { secureSocket } from '../base/system/tls-door.js';
+import { isoOf } from '../base/text.js';
 import {
   isRelayDown,
   type LINK_STATES,
   type LinkView,
   type QueueCounts,
+  type QuietView,
   type RelayView,
   type SettingsFault,
   type StorageState,
@@ -26,13 +28,14 @@ import type { Address } from '../mail/message/address.js';
 import type { BeginMail } from '../mail/message/message.js';
 import { heloNameOf, homesOf, isOfThisDevice, mayBeFrom } from '../mail/names.js';
 import { openStore, type Store } from '../mail/store/store.js';
-import { smtpSharerOf } from './api/context.js';
+import { type ApiContext, smtpSharerOf } from './api/context.js';
 import { createApi } from './api/server.js';
 import { AddressBook } from './book/address-book.js';
 import { type LazyHistory, lazyHistory } from './history/lazy-history.js';
 import type { Link } from './link/link.js';
 import type { Sync } from './link/sync.js';
 import type { Notices } from './notices.js';
+import type { Quiet } from './quiet.js';
 import { DEVICE_SETTINGS, type DeviceConfig, exposedAdvice, type LinkConfig } from './settings.js';
 
 /** A running daemon. */
@@ -138,6 +141,7 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
     relayState: () => delivery.relayView(),
     tryRelays: (signal) => delivery.tryRelays(signal),
     linkState: () => linkView(cloud, delivery.waitReason),
+    telling: cloud?.telling ?? null,
     mailBytes: (draft) => delivery.rendering.bytesOf(draft),
     outcomes: () => delivery.outcomes,
     history: async (step) => (await history.open()).rows(step),
@@ -219,6 +223,7 @@ async function start(parts: Parts): Promise<Daemon> {
         async () => cloud?.sync.stop(),
         // The goodbye is the last request to the cloud.
         async () => cloud?.link.stop(next && hasMoved(live, next) ? 'moved' : 'stopping'),
+        async () => cloud?.quiet.stop(),
         async () => cloud?.close(),
         () => history.close(),
         () => store.close(),
@@ -276,6 +281,7 @@ function doing({ system, store, cloud, delivery }: Parts): Doing {
     link: linkView(cloud, delivery.waitReason) ?? { state: 'disabled', reason: null },
     storage: store.storage(),
     settings: system.settingsFault?.() ?? null,
+    quiet: cloud?.quiet.view() ?? null,
   };
 }
 
@@ -352,6 +358,9 @@ function identityOf({ smtpCert: cert, smtpKey: key }: DeviceConfig) {
 interface CloudSide {
   readonly link: Link;
   readonly sync: Sync;
+  readonly quiet: Quiet;
+  /** For the local API. */
+  readonly telling: ApiContext['telling'];
   /** Sends SMS, calls and pushes. */
   readonly short: ShortWay;
   /** Starts the link, which wakes the delivery when it comes online, and reports the state of its relays. */
@@ -367,14 +376,18 @@ async function openCloud(
   store: Store,
   book: AddressBook,
 ): Promise<CloudSide> {
-  const [{ openHttps }, { openClient }, { Link }, { Sync }] = await Promise.all([
+  const [{ openHttps }, { openClient }, { Link }, { Sync }, { Quiet }] = await Promise.all([
     import('../base/system/https.js'),
     import('./link/client.js'),
     import('./link/link.js'),
     import('./link/sync.js'),
+    import('./quiet.js'),
   ]);
   const { version } = system;
   const { client, close } = openClient(config, { openHttps, ...system });
+  const place = `${cloud.url}/devices/${cloud.deviceId}`;
+  const sayNow = (word?: string) => link.sayNow(word);
+  const quiet = await Quiet.open({ ...system, directory: config.stateDir, cloud: place, sayNow });
   // The delivery is built later than the link.
   let relayState = (): RelayView['state'] => 'unknown';
   const link = new Link({
@@ -384,11 +397,12 @@ async function openCloud(
       const { queued, sending, deferred, failed } = store.counts();
       return { queue: { queued: queued + sending, deferred, failed }, version, relay: relayState() };
     },
+    untold: () => quiet.untold(),
     ...system,
   });
   const sync = new Sync({
     book,
-    cloud: `${cloud.url}/devices/${cloud.deviceId}`,
+    cloud: place,
     client,
     config,
     isOnline: () => link.isOnline,
@@ -397,6 +411,8 @@ async function openCloud(
   return {
     link,
     sync,
+    quiet,
+    telling: { quiet, sayNow, drill: (uid, signal) => client.drill(uid, signal) },
     short: {
       send: (message, signal) => client.sendMessage(message, signal),
       sendMail: (mail, signal) => client.sendMail(mail, signal),
@@ -437,6 +453,8 @@ interface Doing {
   readonly link: Pick<LinkView, 'reason'> & { readonly state: (typeof LINK_STATES)[number] };
   readonly storage: Pick<StorageState, 'state' | 'reason'>;
   readonly settings: SettingsFault | null;
+  /** Null, or left out: no cloud is configured. */
+  readonly quiet?: Pick<QuietView, 'untilMs' | 'why'> | null;
 }
 
 const RELAY = {
@@ -448,9 +466,11 @@ const RELAY = {
 };
 
 /** The line of `systemctl status`: the queue, the relay and the link; storage and settings only with a fault. Time alone changes nothing in it. */
-export function statusLine({ queue, fullReason, relay, link, storage, settings }: Doing): string {
+export function statusLine({ queue, fullReason, relay, link, storage, settings, quiet }: Doing): string {
+  const untilMs = quiet?.untilMs ?? null;
   const waiting = queue.queued + queue.sending;
   const parts = [
+    untilMs === null ? '' : `quiet until ${utcMinute(untilMs)}${because(quiet?.why ?? null)}`,
     settings === null ? '' : `settings refused (${settings.reason})`,
     `${waiting} queued${queue.held ? ' (on hold)' : ''}`,
     fullReason === null ? '' : `queue full (${fullReason})`,
@@ -466,4 +486,8 @@ export function statusLine({ queue, fullReason, relay, link, storage, settings }
 
 function because(reason: string | null): string {
   return reason === null ? '' : ` (${reason})`;
+}
+
+function utcMinute(wallMs: number): string {
+  return `${isoOf(wallMs).slice(0, 16).replace('T', ' ')} UTC`;
 }

@@ -1,6 +1,8 @@
 /** The OpenAPI document is held against the routes, and against what they really answer. */
 import { test } from 'tap';
+import type { ApiContext } from '../../src/device/api/context.js';
 import { DESTINATIONS } from '../../src/device/api/destinations.js';
+import type { DrillAnswer } from '../../src/device/link/client.js';
 import { TEXT_FIELDS } from '../../src/mail/message/fields.js';
 import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
 import { checkAgainst, described, type Exchanged, operationsOf } from '../support/described.js';
@@ -45,10 +47,50 @@ test('the document that is served is the one of the repository', async (t) => {
   t.match(answer.headers, { 'content-type': 'application/json', 'x-content-type-options': 'nosniff' });
 });
 
+/** A cloud that answers each kind of drill in turn, and hears every other word. */
+function fakeTelling(): NonNullable<ApiContext['telling']> {
+  const calm = { untilMs: null, why: null, by: null, isKnown: true, reason: null };
+  const answers = [
+    { kind: 'begun', people: 1 },
+    { kind: 'unknown' },
+    { kind: 'refused', reply: 'no' },
+  ] as const;
+  let words = 0;
+  let drills = 0;
+  return {
+    quiet: { view: () => calm, begin: async () => calm, end: async () => calm },
+    sayNow: async () => (words++ === 0 ? null : 'no route'),
+    drill: async () => answers[drills++ % answers.length] as DrillAnswer,
+  };
+}
+
+/** Calls that a device without a cloud refuses. */
+const NEED_CLOUD = [
+  ['PUT', '/api/internal/quiet', '{"for_s":1}'],
+  ['DELETE', '/api/internal/quiet', ''],
+  ['PUT', '/api/internal/lastword', '{"text":"x"}'],
+] as const;
+
+/** All answers of the calls by which the device speaks to people. */
+async function callTelling(call: (method: string, path: string, more?: object) => Promise<unknown>) {
+  const type = { 'Content-Type': 'application/json' };
+  const [quiet, word] = ['/api/internal/quiet', '/api/internal/lastword'];
+  const huge = `{"text":"${'x'.repeat(2 ** 20)}"}`;
+  for (const path of [quiet, word])
+    for (const body of ['{"for_s":1,"text":"x"}', '{"for_s":0}', '[]', '{', huge])
+      await call('PUT', path, { headers: type, body });
+  for (const path of [quiet, word])
+    await call('PUT', path, { headers: { 'Content-Type': 'text/plain' }, body: '{}' });
+  await call('GET', quiet);
+  await call('DELETE', quiet);
+  for (let kind = 0; kind < 3; kind++) await call('POST', '/api/internal/drill');
+}
+
 test('the answers are those that the document describes', async (t) => {
   await using api = await startApi({
     settings: { maxBatch: 2, maxMessageBytes: 1000, apiToken: 's3cret' },
     budget: { maxQueue: 10 },
+    telling: fakeTelling(),
   });
   const token = { Authorization: 'Bearer s3cret' };
   const document = JSON.parse((await api.call('GET', '/openapi.json', { headers: token })).body);
@@ -130,7 +172,16 @@ test('the answers are those that the document describes', async (t) => {
   for (const what of ['flush', 'hold', 'release', 'purge']) await call('POST', `/api/internal/queue/${what}`);
   await call('POST', '/api/internal/queue/purge', { query: '?damaged=perhaps' });
   await call('POST', '/api/internal/relay/trial');
-  const [list, one] = [DESTINATIONS, `${DESTINATIONS}/{id}`];
+  await callTelling(call);
+  await using alone = await startApi();
+  for (const [method, path, body] of NEED_CLOUD) {
+    const { status } = await alone.call(method, path, {
+      headers: { 'Content-Type': 'application/json' },
+      body,
+    });
+    seen.add(`${method} ${path} ${status}`);
+  }
+  const [list, one, trial] = [DESTINATIONS, `${DESTINATIONS}/{id}`, `${DESTINATIONS}/{id}/test`];
   await call('GET', list, { query: '?hidden=perhaps' });
   const edit = (method: string, path: string, id: string, value: unknown, type = 'application/json') =>
     call(method, path, { id, headers: { 'Content-Type': type }, body: JSON.stringify(value) });
@@ -140,6 +191,7 @@ test('the answers are those that the document describes', async (t) => {
     await edit('POST', list, '', value);
     await edit('PUT', one, '1', value);
   }
+  for (const id of ['1', '1', '1', '9']) await call('POST', trial, { id });
   await edit('POST', list, '', john, 'text/plain');
   await edit('PUT', one, '1', john, 'text/plain');
   await edit('PUT', one, '9', john);
@@ -209,6 +261,7 @@ test('programs made from the document have names, kinds and a server', async (t)
     ...['postMessages', 'listMessages', 'dropFailed', 'getMessage', 'cancelMessage', 'retryMessage'],
     ...['retryFailed', 'flushQueue', 'holdQueue', 'releaseQueue', 'purgeQueue', 'tryRelays'],
     ...['listDestinations', 'addDestination', 'getDestination', 'replaceDestination', 'removeDestination'],
+    ...['testDestination', 'beginDrill', 'getQuiet', 'beginQuiet', 'endQuiet', 'sayLastWord'],
     ...['getHistory', 'getState', 'getHealth', 'getEvents', 'getMetrics', 'getStatusPage', 'getDescription'],
   ]);
   const { oneOf, discriminator } = components.schemas.Draft;

@@ -128,6 +128,7 @@ export async function startApi(options: StartOptions = {}) {
       rate: null,
     }),
     linkState: () => null,
+    telling: null,
     history: async () => [],
     mayBeFrom: (address) => address === 'device@example.com',
     isOfThisDevice: isOfDevice,

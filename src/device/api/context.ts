@@ -16,6 +16,8 @@ import type { Store } from '../../mail/store/store.js';
 import type { AddressBook } from '../book/address-book.js';
 import type { ShownRow } from '../history/history.js';
 import type { Step } from '../history/rows.js';
+import type { DrillAnswer } from '../link/client.js';
+import type { Quiet } from '../quiet.js';
 import type { DeviceConfig } from '../settings.js';
 
 /** The callers of a route: everybody, senders and operators, or operators alone. */
@@ -29,6 +31,15 @@ interface EventReaders {
   read(exchange: Exchange, after: number, signal: AbortSignal): Promise<void>;
   /** Ends the work for good. */
   end(): void;
+}
+
+/** What this device says to people by way of the cloud. */
+interface Telling {
+  readonly quiet: Pick<Quiet, 'view' | 'begin' | 'end'>;
+  /** See Link.sayNow. */
+  sayNow(word: string): Promise<string | null>;
+  /** See CloudClient.drill. */
+  drill(uid: string | null, signal: AbortSignal): Promise<DrillAnswer>;
 }
 
 /** What the root hands over. The handlers share it. */
@@ -84,6 +95,8 @@ export interface ApiContext extends MemoryListeners {
   mailBytes(draft: EmailDraft): number;
   /** Null: no cloud is configured. */
   linkState(): LinkView | null;
+  /** The same. */
+  readonly telling: Telling | null;
   outcomes(): Outcomes;
   history(step: Step): Promise<readonly ShownRow[]>;
   /** True unless the wall clock is known to be wrong. */

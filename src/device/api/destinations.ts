@@ -78,7 +78,7 @@ export async function remove(exchange: Exchange, context: ApiContext): Promise<v
 }
 
 /** The destination of the path. Throws not-found. */
-function known({ id }: Exchange, { book }: ApiContext): Destination {
+export function known({ id }: Exchange, { book }: ApiContext): Destination {
   const destination = /^[1-9]\d{0,14}$/.test(id) ? book.get(Number(id)) : undefined;
   if (destination) return destination;
   throw new FieldpostError('not-found', `There is no destination ${JSON.stringify(id)}`, {

@@ -37,6 +37,12 @@ export const ROUTES: readonly Route[] = [
   { method: 'GET', path: `${DESTINATIONS}/{id}`, handle: destinations.get, access: 'operators' },
   { method: 'PUT', path: `${DESTINATIONS}/{id}`, handle: destinations.put, access: 'operators' },
   { method: 'DELETE', path: `${DESTINATIONS}/{id}`, handle: destinations.remove, access: 'operators' },
+  { method: 'POST', path: `${DESTINATIONS}/{id}/test`, handle: told('test'), access: 'operators' },
+  { method: 'POST', path: '/api/internal/drill', handle: told('drill'), access: 'operators' },
+  { method: 'GET', path: '/api/internal/quiet', handle: told('getQuiet'), access: 'operators' },
+  { method: 'PUT', path: '/api/internal/quiet', handle: told('putQuiet'), access: 'operators' },
+  { method: 'DELETE', path: '/api/internal/quiet', handle: told('deleteQuiet'), access: 'operators' },
+  { method: 'PUT', path: '/api/internal/lastword', handle: told('putLastWord'), access: 'operators' },
   { method: 'POST', path: '/api/internal/relay/trial', handle: tryRelays, access: 'operators' },
   { method: 'GET', path: '/api/internal/state', handle: getState, access: 'operators' },
   { method: 'GET', path: '/api/internal/history', handle: getHistory, access: 'operators' },
@@ -48,6 +54,10 @@ export const ROUTES: readonly Route[] = [
 ];
 
 // Few devices are ever asked for these: they are loaded with the first call.
+
+function told(call: keyof typeof import('./telling.js')): Route['handle'] {
+  return async (exchange, context) => (await import('./telling.js'))[call](exchange, context);
+}
 
 async function getEvents(exchange: Exchange, context: ApiContext): Promise<void> {
   await (await import('./events.js')).getEvents(exchange, context);

@@ -7,10 +7,11 @@ import { sendPage } from '../../base/http/html-page.js';
 import { MINUTE_MS } from '../../base/limits.js';
 import { wallMsOf } from '../../base/stamp.js';
 import { isoOf } from '../../base/text.js';
-import type { LinkView, QueueRoom, SettingsFault, TriedRelay } from '../../base/views.js';
+import type { LinkView, QueueRoom, QuietView, SettingsFault, TriedRelay } from '../../base/views.js';
 import type { ApiContext } from './context.js';
 
-const NO_CLOUD = 'No cloud is configured (FIELDPOST_CLOUD)';
+/** Why the link does nothing. */
+export const NO_CLOUD = 'No cloud is configured (FIELDPOST_CLOUD)';
 const NEVER_SYNCED = {
   synced: false,
   lastSyncMs: null,
@@ -33,6 +34,7 @@ export function stateOf(context: ApiContext): object {
   const { lastSent } = store;
   const { synced, lastSyncMs, reason } = context.syncState() ?? NEVER_SYNCED;
   return {
+    quiet: quietView(context.telling?.quiet.view() ?? NEVER_QUIET),
     device: { hostname: context.hostname(), id: context.settings.cloud?.deviceId ?? null },
     link: linkView(context.linkState(), startedMs),
     relay: {
@@ -57,6 +59,14 @@ export function stateOf(context: ApiContext): object {
     version,
     uptimeMs,
   };
+}
+
+/** Without a cloud nobody would be told anyway. */
+export const NEVER_QUIET: QuietView = { untilMs: null, why: null, by: null, isKnown: true };
+
+/** The quiet as clients see it. */
+export function quietView({ untilMs, why, by, isKnown }: QuietView): object {
+  return { until: isoOrNull(untilMs), why, by, known_to_cloud: isKnown };
 }
 
 /**

@@ -62,6 +62,11 @@ export class AddressBook {
     return entry && shown(id, entry);
   }
 
+  /** By which the cloud knows it. */
+  uidOf(id: number): string | undefined {
+    return this.#book.entries.get(id)?.uid;
+  }
+
   /**
    * Throws conflict, naming the id that has this destination already; too-large for a full book. An edit
    * calls `check` when its turn has come; `check` may throw.
