@@ -29,6 +29,32 @@ t.test('the headline of a daemon that tells less', async (t) => {
   ]);
 });
 
+t.test('the quiet stands first, and says what a person must know', async (t) => {
+  const relay = { state: 'none', since: null, reason: null };
+  const lines = (quiet: object) =>
+    stateLines({ relay, quiet } as DaemonState, (iso) => iso.slice(11, 16)).map((line) => line.join(', '));
+  const [until, why, by] = ['2026-11-20T14:10:00Z', 'battery swap', 'uid 1000'];
+  for (const [quiet, words] of [
+    [{ until, why, by, known_to_cloud: true }, 'until 14:10: battery swap (begun by uid 1000)'],
+    [
+      { until, why: null, by: null, known_to_cloud: false },
+      'until 14:10; the cloud does not know it yet, so people may still be told',
+    ],
+    [
+      { until: null, why: null, by: null, known_to_cloud: false },
+      'ended, but the cloud does not know it yet',
+    ],
+  ] as const)
+    t.equal(lines(quiet)[0], `quiet, uneasy, ${words}`);
+  t.match(lines({ until: null, why: null, by: null, known_to_cloud: true })[0], /^relay, /);
+  const only = { quiet: { until, why, by, known_to_cloud: true } };
+  t.same(
+    headline(only, String),
+    ['uneasy', `quiet until ${until}: battery swap`],
+    'a daemon that tells less',
+  );
+});
+
 t.test('the relay and its last mail, and what a page leaves to its pictures and buttons', async (t) => {
   const time = (iso: string) => iso.slice(11, 16);
   const now = '2026-11-20T12:00:00Z';

@@ -25,6 +25,8 @@ interface RateEnd {
 
 /** The answer of the state endpoint. A daemon of another version may leave out any member; its line is then left out. */
 export type DaemonState = Partial<{
+  /** `until`: null while it is not quiet. */
+  quiet: { until: string | null; why: string | null; by: string | null; known_to_cloud: boolean };
   /** `id`: by which the cloud knows it; null without one. */
   device: { hostname: string; id: string | null };
   link: Stated & {
@@ -71,6 +73,7 @@ type ShowTime = (iso: string) => string;
  */
 export function stateLines(state: DaemonState, time: ShowTime, isPage = false): StateLine[] {
   return [
+    ...quiet(state, time),
     ...relay(state, time),
     ...lastMail(state),
     ...queue(state, isPage),
@@ -91,6 +94,7 @@ type Said = readonly [mood: Mood, words: string];
  * The state in one sentence, and its colour, for every face: the page and its title, `status`, `queue`, the report. Each
  * row that is so adds its words, in this order, and the worst mood colours them all. fieldpost(1) has the table, too:
  *
+ *     the device is quiet                                 uneasy  until when, and why
  *     the storage, the queue or the settings refuse       bad     why
  *     messages wait, and delivery is on hold              uneasy  how many, and that
  *     emails wait, and no relay is configured             uneasy  how many, and that
@@ -109,6 +113,12 @@ type Said = readonly [mood: Mood, words: string];
  * Null if the daemon does not tell its queue. The words may have text of strangers in them.
  */
 export function headline(state: DaemonState, time: ShowTime): Said | null {
+  const [calm, said] = [quietTrouble(state, time), headlineOf(state, time)];
+  const all = [calm, said].filter((one) => one !== null);
+  return all.length === 0 ? null : [worst(all), wordsOf(all)];
+}
+
+function headlineOf(state: DaemonState, time: ShowTime): Said | null {
   const refused = refusals(state);
   const { queue } = state;
   if (queue === undefined) return refused[0] ?? null;
@@ -122,6 +132,13 @@ export function headline(state: DaemonState, time: ShowTime): Said | null {
   if (said.length === 0) return ['good', 'all is well, nothing waits'];
   const start = refused.length + waits.length === 0 ? 'nothing waits; ' : '';
   return [worst(said), `${start}${wordsOf(said)}`];
+}
+
+/** Until when this device is quiet; null: it is not. */
+function quietTrouble({ quiet }: DaemonState, time: ShowTime): Said | null {
+  if (!quiet?.until) return null;
+  const unknown = quiet.known_to_cloud ? '' : ', but the cloud does not know it yet';
+  return ['uneasy', `quiet until ${time(quiet.until)}${because(quiet.why)}${unknown}`];
 }
 
 /** Why messages, or the new settings, are refused. */
@@ -226,6 +243,16 @@ function nextTry(peer: Stated & { nextTryAt?: string | null }, time: ShowTime): 
 
 function because(reason: string | null | undefined): string {
   return reason ? `: ${reason}` : '';
+}
+
+function quiet({ quiet }: DaemonState, time: ShowTime): StateLine[] {
+  if (quiet === undefined) return [];
+  const { until, why, by, known_to_cloud: isKnown } = quiet;
+  if (until === null)
+    return isKnown ? [] : [['quiet', 'uneasy', 'ended, but the cloud does not know it yet']];
+  const who = by === null ? '' : ` (begun by ${by})`;
+  const unknown = isKnown ? '' : '; the cloud does not know it yet, so people may still be told';
+  return [['quiet', 'uneasy', `until ${time(until)}${because(why)}${who}${unknown}`]];
 }
 
 function relay({ relay }: DaemonState, time: ShowTime): StateLine[] {

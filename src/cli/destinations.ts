@@ -7,6 +7,7 @@ import { counted, visible } from '../base/text.js';
 import type { Destination } from '../mail/book/destination.js';
 import { connect } from './client.js';
 import { type Command, type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
+import { testPerson } from './telling.js';
 import {
   type Action,
   CHOICE_OPTIONS,
@@ -30,7 +31,7 @@ const PATH = '/api/internal/offline_notification_destinations';
 const WHICH = 'the id is missing: fieldpost destinations list shows the ids';
 const FIELD_OPTIONS = ['type', 'to', 'lang', 'name'];
 
-const ACTIONS: Readonly<Record<string, Action>> = { list, add, update, remove };
+const ACTIONS: Readonly<Record<string, Action>> = { list, add, update, remove, test: testPerson };
 
 export const destinations: Command = {
   name: 'destinations',
@@ -43,12 +44,14 @@ fieldpost destinations add --type TYPE --to DESTINATION --lang LANG --name NAME
 fieldpost destinations update ID [--type TYPE] [--to DESTINATION] [--lang LANG]
                        [--name NAME] [--json]
 fieldpost destinations remove ID... [--json]
+fieldpost destinations test ID [--json]
 
   list       who is told, and in which language, newest first. --to, --type:
              only these. --limit: the newest N. --hidden: the entries of the
              cloud that this version does not understand; remove accepts their
              ids, too.
   update     changes the given fields, and keeps the others
+  test       a drill for this person alone: see fieldpost drill --help
 
 TYPE is one of ${TYPE_NAMES.join(', ')}; LANG one of ${LANGS.join(', ')}.
 DESTINATION is an email address; a number like +4915112345678 for sms and phone;

@@ -16,7 +16,7 @@ t.test('without a command it lists the commands; this is a usage error', async (
   t.equal(asked.out, bare.err);
   t.match(
     asked.out,
-    /^Every day\n {2}send .*\n {2}status .*\n {2}queue .*\n {2}check .*\n\nLooking closer\n/m,
+    /^Every day\n {2}send .*\n {2}status .*\n {2}queue .*\n {2}quiet .*\n {2}check .*\n\nLooking closer\n/m,
   );
   for (const name of ['run', 'check', 'status', 'queue', 'destinations', 'send', 'help', 'version']) {
     t.match(asked.out, new RegExp(`^  ${name} +\\w`, 'm'));

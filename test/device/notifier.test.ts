@@ -143,4 +143,14 @@ t.test('the status line', async (t) => {
     t.match(statusLine(ill), reason);
   const later = { ...well, queue: { ...queue, oldestAgeMs: 6, bytes: 10 } };
   t.equal(statusLine(later), statusLine(well), 'time alone changes nothing');
+  const quiet = { untilMs: Date.UTC(2026, 10, 20, 14, 10, 59), why: 'battery swap' };
+  t.match(
+    statusLine({ ...ill, quiet }),
+    /^quiet until 2026-11-20 14:10 UTC \(battery swap\), settings refused/,
+  );
+  t.match(
+    statusLine({ ...well, quiet: { ...quiet, why: null } }),
+    /^quiet until 2026-11-20 14:10 UTC, 3 queued/,
+  );
+  t.equal(statusLine({ ...well, quiet: { untilMs: null, why: null } }), statusLine(well));
 });

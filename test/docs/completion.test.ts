@@ -267,6 +267,7 @@ t.test('the completion of each shell follows the table of commands', async (t) =
     'queue cancel',
     'destinations update',
     'destinations remove',
+    'destinations test',
   ]);
   sameFile(t, FILE, bashFile(table));
   sameFile(t, ZSH_FILE, zshFile(table));
@@ -317,7 +318,7 @@ function sorted(text: string): string[] {
 }
 
 t.test('bash offers commands, verbs, options and values', async (t) => {
-  t.strictSame(offered('fieldpost', 'd'), ['destinations']);
+  t.strictSame(offered('fieldpost', 'd'), ['destinations', 'drill']);
   t.strictSame(offered('fieldpost', 'send'), ['send', 'sendmail']);
   t.strictSame(offered('fieldpost', '--v'), ['--version']);
   t.strictSame(offered('fieldpost', 'help', 'ch'), ['check']);
@@ -355,7 +356,7 @@ t.test('fish offers the same', { skip: isMissing('fish') && 'fish is not install
     });
     return sorted(text.replaceAll(/\t.*/g, ''));
   };
-  t.strictSame(asked('fieldpost d'), ['destinations']);
+  t.strictSame(asked('fieldpost d'), ['destinations', 'drill']);
   t.strictSame(asked('fieldpost queue r'), ['release', 'retry']);
   t.strictSame(asked('fieldpost queue retry '), ['a1', 'a2', 'f1']);
   t.strictSame(asked('fieldpost destinations remove '), ['3', '4']);
@@ -383,7 +384,7 @@ _default() { print FILES; }
     const last = (all.at(-1) ?? '').replace(/^--[^=]*=/, '');
     return sorted(output).filter((word) => word.startsWith(last));
   };
-  t.strictSame(asked('fieldpost', 'd'), ['destinations']);
+  t.strictSame(asked('fieldpost', 'd'), ['destinations', 'drill']);
   t.strictSame(asked('fieldpost', 'queue', 'r'), ['release', 'retry']);
   t.strictSame(asked('fieldpost', 'queue', 'retry', ''), ['a1', 'a2', 'f1']);
   t.strictSame(asked('fieldpost', 'destinations', 'remove', ''), ['3', '4']);

@@ -24,6 +24,7 @@ const fine = { state: 'ok', reason: null, damaged: 0, newer: [], unusable: [], f
 const noRoom = { ...fine, state: 'full', reason: 'no room' } as const;
 const full = { ...mails, full: true, reason: 'it holds 2' };
 const bad = { ...ok, state: 'refused', reason: 'X=1: no' };
+const quiet = { until: '2026-11-20T14:10:00Z', why: 'battery swap', by: 'uid 1000', known_to_cloud: true };
 const people = { count: 4, synced: true, lastSync: null };
 const soon = { trusted: true, now: SOON };
 const late = { trusted: true, now: LATE };
@@ -64,6 +65,19 @@ const CHANGES: readonly Row[] = [
     'uneasy',
     'nothing waits; 4 destinations, but without a cloud nobody is told',
   ],
+  // The device is quiet: that first, whatever else is so.
+  [{ quiet }, 'uneasy', 'quiet until 14:10: battery swap; all is well, nothing waits'],
+  [
+    { quiet: { ...quiet, why: null, known_to_cloud: false }, queue: mails },
+    'uneasy',
+    'quiet until 14:10, but the cloud does not know it yet; 2 waiting',
+  ],
+  [
+    { quiet, storage: noRoom },
+    'bad',
+    'quiet until 14:10: battery swap; messages are refused: the storage is full: no room',
+  ],
+  [{ quiet: { ...quiet, until: null, why: null } }, 'good', 'all is well, nothing waits'],
   // Emails wait: for the relay, whatever the cloud does.
   [{ queue: mails }, 'good', '2 waiting'],
   [{ queue: mails, relay: { ...ok, state: 'unknown' } }, 'good', '2 waiting'],
