@@ -12,10 +12,12 @@ import { createHistory } from './history.js';
 import { createLink } from './link.js';
 import { createMessages } from './messages.js';
 import { createQueue } from './queue.js';
+import { createQuiet } from './quiet.js';
 import { createRelayTrial, createTestMail } from './trial.js';
 
 /** Which lines of the state stand in which part of the page. */
 const LINES: Readonly<Record<string, readonly string[]>> = {
+  'quiet-lines': ['quiet'],
   'link-lines': ['relay', 'cloud'],
   'queue-lines': ['queue'],
   'book-lines': ['address book'],
@@ -39,7 +41,7 @@ function main(): void {
     },
   });
   const [messages, book, queue] = [createMessages(live), createBook(live), createQueue(live)];
-  const [link, history] = [createLink(), createHistory(live)];
+  const [link, history, quiet] = [createLink(), createHistory(live), createQuiet(live)];
   const showDevice = createDevice();
   createRelayTrial(live);
   createTestMail(live);
@@ -58,6 +60,7 @@ function main(): void {
     showDevice(state);
     sayHeadline(name, ...(headline(state, (iso) => clockTime(iso, nowMs)) ?? (['good', ''] as const)));
     showLines(state, nowMs);
+    quiet.show(state);
     link.show(state.link, nowMs);
     queue.show(state.queue);
     messages.show(page, state.queue);
