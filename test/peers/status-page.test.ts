@@ -6,6 +6,7 @@ import { connect, createServer } from 'node:net';
 import { hostname } from 'node:os';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
+import { DEVICE, fakeCloud, KEY, problem } from '../support/cloud.js';
 import { type DaemonProcess, startDaemon } from '../support/daemon.js';
 import { HEADLINES, spoken } from '../support/headlines.js';
 import { fakeRelay } from '../support/relay.js';
@@ -209,6 +210,74 @@ t.test('messages: few at first, and more on request', options, async (t) => {
   await more.click();
   await messageOf(page, 'Mail 0.').waitFor();
   t.equal(await more.count(), 0);
+});
+
+t.test('quiet and drill, as a technician with a phone does them', options, async (t) => {
+  await using cloud = await fakeCloud();
+  const place = { FIELDPOST_CLOUD: cloud.url, FIELDPOST_DEVICE_ID: DEVICE, FIELDPOST_CLOUD_KEY: KEY };
+  const daemon = await startWith(t, place);
+  await daemon.said(/link online/);
+  const browser = await openBrowser(t);
+  for (const look of LOOKS) {
+    const seen = await open(browser, urlOf(daemon), look);
+    const { page } = seen;
+    page.on('dialog', (dialog) => void dialog.accept());
+    await page.getByRole('button', { name: 'Quiet', exact: true }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('For').selectOption('2 hours');
+    await dialog.getByLabel('Reason').fill('battery swap');
+    t.strictSame(await barriersOf(page), []);
+    await keepPicture(page, 'status-be-quiet', look);
+    await dialog.getByRole('button', { name: 'Be quiet' }).click();
+    await dialog.waitFor({ state: 'hidden' });
+    const part = section(page, 'Quiet');
+    await part.getByText(/^until .*\d\d:\d\d: battery swap \(begun by uid 0\)$/).waitFor();
+    await page.getByText(/^quiet until .*: battery swap; all is well/i).waitFor();
+    await page.getByText(/^Quiet until \d\d:\d\d\.$/).waitFor();
+    const { body } = cloud.calls.filter(({ path }) => path === 'heartbeat').at(-1) ?? {};
+    t.match(body, { why: 'battery swap' });
+    t.ok(body.quietMs > 7_190_000 && body.quietMs <= 7_200_000, 'two hours');
+    t.strictSame(await barriersOf(page), []);
+    t.notOk(await isTooWide(page), `${look.width} px`);
+    await keepPicture(page, 'status-quiet', look);
+    await part.getByRole('button', { name: 'End the quiet' }).click();
+    await part.waitFor({ state: 'hidden' });
+    await page.getByText('The quiet is over.').waitFor();
+    cloud.answer = ({ path }) => (path === 'drill' ? { status: 202, body: { people: 3 } } : undefined);
+    await section(page, 'Address book').getByRole('button', { name: 'Drill' }).click();
+    await page.getByText('People that the cloud tells now: 3.').waitFor();
+    cloud.answer = ({ path }) => (path === 'heartbeat' ? undefined : problem(404, 'Nothing here'));
+    await section(page, 'Address book').getByRole('button', { name: 'Drill' }).click();
+    await page.getByText('This cloud has no drill').waitFor();
+    cloud.answer = () => undefined;
+    assertQuiet(t, { ...seen, complaints: seen.complaints.filter((one) => !/status of 501/.test(one)) });
+    await seen.context.close();
+  }
+});
+
+t.test('quiet: what the cloud does not know yet, and what the daemon refuses', options, async (t) => {
+  await using cloud = await fakeCloud();
+  const place = { FIELDPOST_CLOUD: cloud.url, FIELDPOST_DEVICE_ID: DEVICE, FIELDPOST_CLOUD_KEY: KEY };
+  const daemon = await startWith(t, place);
+  await daemon.said(/link online/);
+  const { page } = await open(await openBrowser(t), urlOf(daemon));
+  cloud.answer = () => problem(503, 'not now');
+  await page.getByRole('button', { name: 'Quiet', exact: true }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Reason').fill('a\u0085b');
+  await dialog.getByRole('button', { name: 'Be quiet' }).click();
+  await dialog.getByRole('alert').filter({ hasText: 'The reason must be one line' }).waitFor();
+  await dialog.getByLabel('Reason').fill('');
+  await dialog.getByRole('button', { name: 'Be quiet' }).click();
+  await page.getByText(/The cloud does not know it yet: .*not now.* as soon as the link is back/).waitFor();
+  await section(page, 'Quiet')
+    .getByText(/people may still be told/)
+    .waitFor();
+  const alone = await startWith(t);
+  await page.goto(urlOf(alone));
+  await page.getByText(/all is well/i).waitFor();
+  for (const name of ['Quiet', 'Drill'])
+    t.equal(await page.getByRole('button', { name, exact: true }).count(), 0, `${name} without a cloud`);
 });
 
 t.test('address book: the words of the daemon stand at each field', options, async (t) => {
