@@ -184,6 +184,7 @@ t.test('how much is left, row by row', async (t) => {
     ['another boot', other, at, 60_000, at + HOUR_MS, 'plausible', 3600],
     ['another boot, long ago', other, at, 60_000, at + DAY_MS, 'confirmed', -79_200],
     ['another boot, no clock now', other, at, 60_000, 0, 'wrong', 7140],
+    ['another boot, a clock that is doubted', other, at, 60_000, at + DAY_MS, 'wrong', 7140],
     ['another boot, no clock then', other, null, 60_000, at, 'confirmed', 7140],
     ['another boot, the wall has gone back', other, at, 60_000, at - DAY_MS, 'plausible', 7140],
   ] as const)

@@ -11,6 +11,7 @@ import { systemDisk } from '../../src/base/system/disk.js';
 import { systemLock } from '../../src/base/system/lock.js';
 import { createDaemon, type Daemon } from '../../src/device/daemon.js';
 import { apiAt } from '../support/ask.js';
+import { settled } from '../support/clock.js';
 import { DEVICE, type FakeCloud, fakeCloud, KEY, problem } from '../support/cloud.js';
 import { until } from '../support/delivery.js';
 import { configOf, testSystem } from '../support/system.js';
@@ -20,7 +21,14 @@ const BOOK = 'offline_notification_destinations';
 /** A device that has been up for an hour, so that it calls the cloud at once. */
 async function start(FIELDPOST_STATE_DIR: string, cloud: FakeCloud) {
   const clock = systemClock({ uptimeS: () => uptime() + HOUR_MS / SECOND_MS });
-  const { system, lines } = testSystem({ disk: systemDisk(), takeLock: systemLock, clock, randomBytes });
+  const disk = systemDisk();
+  // Slow enough that a stop must wait for it.
+  const remove = async (path: string) => {
+    for (let turn = 0; turn < 1000; turn++) await settled();
+    await disk.remove(path);
+  };
+  const slow = { ...disk, remove };
+  const { system, lines } = testSystem({ disk: slow, takeLock: systemLock, clock, randomBytes });
   const place = { FIELDPOST_CLOUD: cloud.url, FIELDPOST_DEVICE_ID: DEVICE, FIELDPOST_CLOUD_KEY: KEY };
   const daemon: Daemon = await createDaemon(configOf({ FIELDPOST_STATE_DIR, ...place }), system);
   return { daemon, lines, call: apiAt(daemon.addresses.map(addressOf).join()) };

@@ -121,7 +121,7 @@ t.test('a link that is down says why, and is tried all the same', async (t) => {
   t.equal(made.link.view().state, 'online');
 });
 
-t.test('untold are said until the cloud has heard them, in a goodbye too', async (t) => {
+t.test('what the cloud must hear is said until it has heard it, in a goodbye too', async (t) => {
   const made = started();
   made.last().answer();
   await settled();
