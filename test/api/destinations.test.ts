@@ -20,17 +20,17 @@ test('a destination from its addition to its removal', async (t) => {
   t.same((await call(api, 'GET', LIST)).json, []);
   const added = await call(api, 'POST', LIST, JOHN);
   t.equal(added.status, 201);
-  t.same(added.json, { id: 1, ...JOHN });
+  t.same(added.json, { id: 1, plan: 'told at once', ...JOHN });
   t.equal(added.headers.location, `${LIST}/1`);
   t.same((await call(api, 'GET', added.headers.location ?? '')).json, added.json);
-  t.same((await call(api, 'POST', LIST, JANE)).json, { id: 2, ...JANE });
+  t.same((await call(api, 'POST', LIST, JANE)).json, { id: 2, plan: 'told at once', ...JANE });
   t.same((await call(api, 'GET', LIST)).json, [
-    { id: 1, ...JOHN },
-    { id: 2, ...JANE },
+    { id: 1, plan: 'told at once', ...JOHN },
+    { id: 2, plan: 'told at once', ...JANE },
   ]);
   const replaced = await call(api, 'PUT', `${LIST}/1`, { ...JOHN, lang: 'nl' });
   t.equal(replaced.status, 200);
-  t.same(replaced.json, { id: 1, ...JOHN, lang: 'nl' });
+  t.same(replaced.json, { id: 1, plan: 'told at once', ...JOHN, lang: 'nl' });
   t.equal(
     (await call(api, 'PUT', `${LIST}/1`, replaced.json)).status,
     200,
@@ -168,10 +168,51 @@ test('an edit of an entry that has changed or is gone is refused', async (t) => 
 test('unknown fields are named in the answer', async (t) => {
   await using api = await startApi();
   const added = await call(api, 'POST', LIST, { id: 7, ...JOHN, phone: '1', uid: 'x' });
-  t.same(added.json, { id: 1, ...JOHN, ignored: ['id', 'phone', 'uid'] });
+  t.same(added.json, { id: 1, plan: 'told at once', ...JOHN, ignored: ['id', 'phone', 'uid'] });
   t.ok(api.lines.some((line) => /fields ignored .*destination=1 fields=id,phone,uid/.test(line)));
   t.same((await call(api, 'PUT', `${LIST}/1`, { id: 1, ...JOHN, x: 1 })).json.ignored, ['x']);
-  t.same((await call(api, 'GET', `${LIST}/1`)).json, { id: 1, ...JOHN });
+  t.same((await call(api, 'GET', `${LIST}/1`)).json, { id: 1, plan: 'told at once', ...JOHN });
+});
+
+test('when a person is told', async (t) => {
+  await using api = await startApi();
+  const rules = { after_min: 60, hours: 'Mo-Fr 07:00-18:00', zone: 'Europe/Amsterdam' };
+  const plan = 'told after 60 minutes of being offline, Monday to Friday 07:00-18:00 (Europe/Amsterdam)';
+  const added = await call(api, 'POST', LIST, { ...JOHN, ...rules, night: null, confirmedAt: '2026' });
+  t.same(added.json, { id: 1, ...JOHN, ...rules, plan, ignored: ['confirmedAt'] });
+  const one = `${LIST}/1`;
+  t.same((await call(api, 'GET', one)).json, { id: 1, ...JOHN, ...rules, plan });
+  const old = await call(api, 'PUT', one, { ...JOHN, name: 'J' });
+  t.same(old.json, { id: 1, ...JOHN, name: 'J', ...rules, plan }, 'a program that knows no rules keeps them');
+  t.same((await call(api, 'PUT', one, old.json)).json, old.json, 'what was read can be written back');
+  const weekly = await call(api, 'PUT', one, {
+    ...JOHN,
+    hours: null,
+    after_min: 0,
+    weekly: true,
+    night: 'drop',
+  });
+  const week = 'told at once; a report each Monday at 07:00 (Europe/Amsterdam)';
+  t.match(weekly.json, { after_min: 0, zone: rules.zone, weekly: true, night: 'drop', plan: week });
+  t.notOk('hours' in weekly.json);
+
+  const before = (await call(api, 'GET', one)).body;
+  const bad = { after_min: 20_000, hours: 'Mo 07:00', zone: 'Mars', night: 'line', weekly: 'yes' };
+  for (const [method, path] of [
+    ['POST', LIST],
+    ['PUT', one],
+  ] as const) {
+    const answer = await call(api, method, path, { ...JANE, ...bad });
+    isProblem(t, answer, 422, 'invalid');
+    t.match(answer.json.errors, [
+      { pointer: '/after_min', detail: /from 0 to 10080, such as 60$/ },
+      { pointer: '/hours', detail: /"Mo-Fr 07:00-18:00, Sa 09:00-12:00"/ },
+      { pointer: '/zone', detail: /"Europe\/Amsterdam"/ },
+      { pointer: '/night', detail: /"drop"/ },
+      { pointer: '/weekly', detail: /true or false/ },
+    ]);
+  }
+  t.equal((await call(api, 'GET', one)).body, before);
 });
 
 test('a list that is known is not sent again', async (t) => {

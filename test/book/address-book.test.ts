@@ -57,22 +57,97 @@ function start(state: Book = emptyBook()): Bench {
 
 const codeOf = (error: unknown) => (error as FieldpostError).code;
 
+const HOURS = { after_min: 60, hours: 'Mo-Fr 07:00-18:00', zone: 'Europe/Amsterdam' } as const;
+
+t.test('an edit that leaves a rule out keeps it, and null removes it', async (t) => {
+  const bench = start();
+  const { book } = bench;
+  const plan = 'told after 60 minutes of being offline, Monday to Friday 07:00-18:00 (Europe/Amsterdam)';
+  t.same(await book.add({ ...JOHN, ...HOURS, night: null, weekly: null }), {
+    ...{ id: 1, plan, ...JOHN, ...HOURS },
+  });
+  t.same(bench.state.entries.get(1), { uid: uid(1), ...JOHN, ...HOURS }, 'null is not kept');
+  t.same(await book.replace(1, { ...JOHN, name: 'J' }), { id: 1, plan, ...JOHN, name: 'J', ...HOURS });
+  t.same(bench.state.entries.get(1), { uid: uid(1), ...JOHN, name: 'J', ...HOURS });
+  const { hours: _, ...others } = HOURS;
+  t.same(await book.replace(1, { ...JOHN, hours: null }), {
+    ...{ id: 1, plan: 'told after 60 minutes of being offline', ...JOHN, ...others },
+  });
+  const events = bench.events.length;
+  await book.replace(1, { ...JOHN, hours: null, night: null });
+  t.equal(bench.events.length, events, 'what changes nothing writes nothing');
+});
+
+t.test('an edit of the hours on one side and of the name on the other', async (t) => {
+  for (const [here, there] of [
+    [{ hours: 'Sa-Su' }, { name: 'Theirs' }],
+    [{ name: 'Theirs' }, { hours: 'Sa-Su' }],
+  ]) {
+    const { book } = start();
+    const put = await pushOf(book.pull({ etag: '"1"', document: [entry(1, HOURS)] }));
+    await book.stored('"2"');
+    await book.replace(1, { ...JOHN, ...here });
+    const { push } = await book.pull(edited('"3"', [entry(1, { ...HOURS, ...there })], put));
+    const both = { ...HOURS, hours: 'Sa-Su', name: 'Theirs' };
+    t.same(push?.document, [entry(1, both)]);
+    t.match(book.get(1), both);
+  }
+  const { book } = start();
+  const put = await pushOf(book.pull({ etag: '"1"', document: [entry(1, HOURS)] }));
+  await book.stored('"2"');
+  await book.replace(1, { ...JOHN, after_min: null });
+  const { push } = await book.pull(edited('"3"', [entry(1, { ...HOURS, hours: 'Mo' })], put));
+  const { after_min: _, ...rest } = HOURS;
+  t.same(push?.document, [entry(1, { ...rest, hours: 'Mo' })], 'a rule that was removed stays removed');
+});
+
+t.test('what the cloud has put into an entry', async (t) => {
+  const bench = start();
+  const { book } = bench;
+  const confirmedAt = '2026-11-20T09:41:00.000Z';
+  const cloudOnly = { confirmedAt, hours: 'whenever', weekly: 'Mo', room: null };
+  await book.pull({ etag: '"1"', document: [entry(1, cloudOnly), entry(2, { ...JANE, confirmedAt: 'x' })] });
+  const plan = 'told at once; not understood and ignored: hours, weekly';
+  t.same(
+    book.list(),
+    [
+      { id: 1, ...JOHN, confirmedAt, plan },
+      { id: 2, plan: 'told at once', ...JANE },
+    ],
+    'a faulty rule is not shown, and the person is',
+  );
+  await book.replace(1, { ...JOHN, lang: 'nl' });
+  t.same(bench.state.entries.get(1), entry(1, { ...cloudOnly, lang: 'nl' }), 'an edit here keeps it all');
+  await book.replace(1, { ...JOHN, destination: 'j@example.com' });
+  const { confirmedAt: _, ...rest } = cloudOnly;
+  t.same(
+    bench.state.entries.get(1),
+    entry(1, { ...rest, destination: 'j@example.com' }),
+    'another place was not tried',
+  );
+});
+
 t.test('edits on the device', async (t) => {
   const bench = start();
   const { book } = bench;
-  t.same(await book.add(JOHN), { id: 1, ...JOHN });
-  t.same(await book.add(JANE), { id: 2, ...JANE });
-  t.same(await book.replace(1, { ...JOHN, name: 'Johnny' }), { id: 1, ...JOHN, name: 'Johnny' });
+  t.same(await book.add(JOHN), { id: 1, plan: 'told at once', ...JOHN });
+  t.same(await book.add(JANE), { id: 2, plan: 'told at once', ...JANE });
+  t.same(await book.replace(1, { ...JOHN, name: 'Johnny' }), {
+    id: 1,
+    plan: 'told at once',
+    ...JOHN,
+    name: 'Johnny',
+  });
   t.same(book.list(), [
-    { id: 1, ...JOHN, name: 'Johnny' },
-    { id: 2, ...JANE },
+    { id: 1, plan: 'told at once', ...JOHN, name: 'Johnny' },
+    { id: 2, plan: 'told at once', ...JANE },
   ]);
   t.equal(book.generation, 3);
   await book.replace(1, { ...JOHN, name: 'Johnny' });
   t.equal(bench.events.length, 3, 'what changes nothing writes nothing');
   await book.remove(2);
   t.equal(book.get(2), undefined);
-  t.same(await book.add(JANE), { id: 3, ...JANE }, 'an id is never given again');
+  t.same(await book.add(JANE), { id: 3, plan: 'told at once', ...JANE }, 'an id is never given again');
   t.same(book.counts, { count: 2, hidden: 0 });
   for (const call of [() => book.replace(2, JANE), () => book.remove(2), () => book.remove(9)]) {
     t.equal(codeOf(await call().catch((error) => error)), 'not-found');
@@ -155,8 +230,8 @@ t.test('a sync with a cloud that has nothing, and then something', async (t) => 
   t.match(second.more, { fieldpost: { ...(first.more.fieldpost as Mark), counter: 2, nonce: String } });
   await book.stored('"3"');
   t.same(book.list(), [
-    { id: 1, ...JOHN, name: 'Theirs' },
-    { id: 2, ...JANE },
+    { id: 1, plan: 'told at once', ...JOHN, name: 'Theirs' },
+    { id: 2, plan: 'told at once', ...JANE },
   ]);
   t.same(book.counts, { count: 2, hidden: 1 });
   await book.replace(1, { ...JOHN, lang: 'it' });
@@ -263,8 +338,8 @@ t.test('a cloud that has forgotten everything', async (t) => {
   t.same(
     book.list(),
     [
-      { id: 2, ...JANE },
-      { id: 3, ...OWNER },
+      { id: 2, plan: 'told at once', ...JANE },
+      { id: 3, plan: 'told at once', ...OWNER },
     ],
     'what it has after all is joined',
   );
@@ -319,20 +394,20 @@ t.test('hidden entries and their removal', async (t) => {
 
 t.test('how a cloud changes the document that it is sent', async (t) => {
   const { book } = start();
-  await book.add({ ...JOHN, destination: 'John@example.com' });
+  await book.add({ ...JOHN, destination: 'John@example.com', hours: 'Mo-Fr' });
   await book.add(JANE);
   const { document, more } = await pushOf(book.pull(null));
   await book.stored('"1"');
   t.same(book.alterations, { dropsMark: false, changed: [] });
-  const kept = { ...(document[0] as Entry), destination: 'john@example.com', since: 5 };
+  const kept = { ...(document[0] as Entry), destination: 'john@example.com', hours: 'mo-fr', since: 5 };
   const adopted = await pushOf(book.pull({ etag: '"1"', document: [kept], more }));
   t.same(book.alterations.changed, [
-    { id: 1, members: ['destination'] },
+    { id: 1, members: ['destination', 'hours'] },
     { id: 2, members: ['gone'] },
   ]);
   t.same(
     adopted.document,
-    [{ ...kept, destination: 'John@example.com' }, document[1]],
+    [{ ...kept, destination: 'John@example.com', hours: 'Mo-Fr' }, document[1]],
     'its own member is kept',
   );
   await book.stored('"2"');
@@ -352,13 +427,13 @@ t.test('an entry that was replaced and returns', async (t) => {
   await book.add(JOHN);
   const put = await pushOf(book.pull({ etag: '"1"', document: [entry(9)] }));
   await book.stored('"2"');
-  t.same(book.list(), [{ id: 1, ...JOHN }]);
+  t.same(book.list(), [{ id: 1, plan: 'told at once', ...JOHN }]);
   await book.pull(edited('"3"', [entry(9), entry(1, JANE)], put));
   t.same(
     book.list(),
     [
-      { id: 1, ...JOHN },
-      { id: 2, ...JANE },
+      { id: 1, plan: 'told at once', ...JOHN },
+      { id: 2, plan: 'told at once', ...JANE },
     ],
     'its id stands for its heir',
   );

@@ -82,6 +82,20 @@ t.test('the id of a body, and members that are not known', async (t) => {
   t.equal((fields as { x?: unknown }).x, undefined);
 });
 
+t.test('the rules of a body', async (t) => {
+  const rules = { after_min: 60, hours: 'Mo-Fr 07:00-18:00', zone: 'UTC', night: 'drop', weekly: true };
+  t.same(parseFields({ ...JOHN, ...rules }, null), { fields: { ...JOHN, ...rules }, ignored: [] });
+  t.same(parseFields(JOHN, 7).fields, JOHN, 'one that is left out is not made up');
+  const none = { after_min: null, hours: null, zone: null, night: null, weekly: null };
+  t.same(parseFields({ ...JOHN, ...none }, 7).fields, { ...JOHN, ...none }, 'null is kept: it removes one');
+  const bad = { name: '', weekly: 1, after_min: 'x', hours: '', zone: 'x', night: 'x' };
+  t.same(pointersOf({ ...JOHN, ...bad }), ['/name', '/after_min', '/hours', '/zone', '/night', '/weekly']);
+  const answered = { confirmedAt: '2026-11-20T09:41:00.000Z', plan: 'told at once' };
+  t.same(parseFields({ ...JOHN, id: 7, ...answered }, 7), { fields: JOHN, ignored: [] }, 'of an answer');
+  t.same(parseFields({ ...JOHN, ...answered }, null), { fields: JOHN, ignored: ['confirmedAt', 'plan'] });
+  t.ok(isEntry({ uid: UID, ...JOHN, ...bad, name: 'x' }), 'a faulty rule silences nobody');
+});
+
 t.test('the entries of a document', async (t) => {
   t.ok(isEntry({ uid: UID, ...JOHN, room: 'B2' }));
   t.ok(isEntry({ uid: UID.toUpperCase(), ...JOHN }));
@@ -97,7 +111,7 @@ t.test('the entries of a document', async (t) => {
     t.notOk(isEntry(value), JSON.stringify(value));
   }
   t.equal(uidOf({ uid: UID, type: 9 }), UID, 'also of one that is not shown');
-  t.same(faultsOf({ ...JOHN, uid: 5 }), [], 'only the four fields are looked at');
+  t.same(faultsOf({ ...JOHN, uid: 5 }), [], 'only the required fields are looked at');
 });
 
 t.test('which entries are the same', async (t) => {

@@ -15,9 +15,10 @@ const BEFORE: Entry = {
   destination: 'john@example.com',
   lang: 'en',
   name: 'John',
+  hours: 'Mo-Fr 07:00-18:00',
   room: 'B2',
 };
-const NAMES = ['type', 'destination', 'lang', 'name', 'room', 'extra'];
+const NAMES = ['type', 'destination', 'lang', 'name', 'hours', 'after_min', 'room', 'extra'];
 const without = ({ room: _, ...rest }: Entry): Entry => rest;
 
 /** What a side may have made of BEFORE. Each member is changed to another value on each side, but for `alike`. */
@@ -29,6 +30,7 @@ function statesOf(side: string): Record<string, Value> {
     lang: { ...BEFORE, lang: side === 'local' ? 'nl' : 'fr' },
     both: { ...BEFORE, name: `John of ${side}`, lang: side === 'local' ? 'nl' : 'fr' },
     destination: { ...BEFORE, destination: `${side}@example.com` },
+    rules: { ...BEFORE, hours: side === 'local' ? 'Sa-Su' : '22:00-06:00', after_min: 60 },
     unknown: { ...BEFORE, room: `${side} 5` },
     'unknown gone': without(BEFORE),
     'unknown new': { ...BEFORE, extra: { [side]: [1, null] } },
@@ -154,7 +156,7 @@ t.test('every combination finds one row of the table, and is merged as it says',
     }
   }
   t.same(wrong, []);
-  t.equal(count, 2 * 10 * 10 * 6);
+  t.equal(count, 2 * 11 * 11 * 6);
 });
 
 t.test('every combination, from a document that is believed only in part', async (t) => {
@@ -332,6 +334,7 @@ t.test('a member called __proto__ is a member', async (t) => {
 t.test('documents with the same meaning are the same', async (t) => {
   const turned = {
     name: 'John',
+    hours: BEFORE.hours,
     room: 'B2',
     lang: 'en',
     destination: 'john@example.com',

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { MINUTE_MS } from '../../src/base/limits.js';
-import { dueMs, ruleFaults, rulesInWords, rulesOf } from '../../src/mail/book/rules.js';
+import { dueMs, givenRules, planOf, ruleFaults, rulesInWords, rulesOf } from '../../src/mail/book/rules.js';
 
 t.test('a rule is left out, null, or has a value that is allowed', async (t) => {
   const good: Record<string, unknown>[] = [
@@ -106,4 +106,28 @@ t.test('rules in words', async (t) => {
     [{ night: 'drop' }, nl, 'told at once'],
   ];
   for (const [rules, cloudZone, words] of rows) t.equal(rulesInWords(rulesOf(rules), cloudZone), words);
+});
+
+t.test('the plan of an entry names the rules that do not count', async (t) => {
+  const rows: [entry: Record<string, unknown>, plan: string, given: readonly string[]][] = [
+    [{ name: 'Ann' }, 'told at once', []],
+    [{ hours: null, weekly: null }, 'told at once', []],
+    [{ after_min: 5, night: 'drop' }, 'told after 5 minutes of being offline', ['after_min', 'night']],
+    [
+      { after_min: 5, hours: 'x' },
+      'told after 5 minutes of being offline; not understood and ignored: hours',
+      ['after_min'],
+    ],
+    [{ hours: 'Mo', zone: 'x' }, 'told at once; not understood and ignored: zone, hours', ['hours']],
+    [{ hours: 'x', zone: 'x' }, 'told at once; not understood and ignored: hours, zone', []],
+    [
+      { hours: 'Mo', weekly: 1 },
+      "told at once, Monday all day (the cloud's time zone); not understood and ignored: weekly",
+      ['hours'],
+    ],
+  ];
+  for (const [entry, plan, given] of rows) {
+    t.equal(planOf(entry), plan);
+    t.same(Object.keys(givenRules(entry)), given, plan);
+  }
 });

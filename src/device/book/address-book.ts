@@ -3,10 +3,18 @@
  * document. Changes are made one at a time. Each is durable when its promise resolves.
  */
 import { FieldpostError } from '../../base/errors.js';
-import { canonical } from '../../base/json.js';
+import { canonical, type JsonObject } from '../../base/json.js';
+import { isoOf } from '../../base/text.js';
 import { Turns } from '../../base/turns.js';
 import type { Base, Book, BookKeeping, Remote } from '../../mail/book/book.js';
-import { type Destination, type Entry, type Fields, targetOf } from '../../mail/book/destination.js';
+import {
+  type Destination,
+  type Edit,
+  type Entry,
+  type Fields,
+  targetOf,
+} from '../../mail/book/destination.js';
+import { givenRules, planOf } from '../../mail/book/rules.js';
 import type { Address } from '../../mail/message/address.js';
 import { type Agreement, agree } from './ancestry.js';
 import { alterations } from './merge.js';
@@ -71,7 +79,7 @@ export class AddressBook {
    * Throws conflict, naming the id that has this destination already; too-large for a full book. An edit
    * calls `check` when its turn has come; `check` may throw.
    */
-  add(fields: Fields, check?: () => void): Promise<Destination> {
+  add(fields: Edit, check?: () => void): Promise<Destination> {
     return this.#turns.do(async () => {
       check?.();
       this.#checkUnique(fields, null);
@@ -80,17 +88,17 @@ export class AddressBook {
         throw new FieldpostError('too-large', words, { hint: 'remove one that is no longer needed' });
       }
       await this.#keeping.checkRoom();
-      return await this.#put(this.#book.nextId, { ...fields, uid: this.#keeping.newUid() });
+      return await this.#put(this.#book.nextId, edited({ uid: this.#keeping.newUid() }, fields));
     });
   }
 
   /** Throws not-found; conflict as add does. */
-  replace(id: number, fields: Fields, check?: () => void): Promise<Destination> {
+  replace(id: number, fields: Edit, check?: () => void): Promise<Destination> {
     return this.#turns.do(async () => {
       const entry = this.#find(id);
       check?.();
       this.#checkUnique(fields, id);
-      const replaced = { ...entry, ...fields };
+      const replaced = edited(entry, fields);
       if (canonical(replaced) === canonical(entry)) return shown(id, entry);
       await this.#keeping.checkRoom();
       return await this.#put(id, replaced);
@@ -197,6 +205,25 @@ export class AddressBook {
   }
 }
 
-function shown(id: number, { type, destination, lang, name }: Entry): Destination {
-  return { id, type, destination, lang, name };
+/** The entry with these fields; null removes one. */
+function edited(entry: Pick<Entry, 'uid'> & Partial<Entry>, fields: Edit): Entry {
+  const given: JsonObject = { ...fields };
+  const members = Object.entries({ ...entry, ...given }).filter(([name]) => given[name] !== null);
+  const made = Object.fromEntries(members) as unknown as Entry;
+  if (made.confirmedAt === undefined || targetOf(made) === targetOf(entry as Entry)) return made;
+  // The drill has shown nothing of the new place.
+  const { confirmedAt: _, ...rest } = made;
+  return rest as Entry;
+}
+
+function shown(id: number, entry: Entry): Destination {
+  const { type, destination, lang, name, confirmedAt } = entry;
+  const confirmedMs = typeof confirmedAt === 'string' ? Date.parse(confirmedAt) : Number.NaN;
+  return {
+    id,
+    ...{ type, destination, lang, name },
+    ...givenRules(entry),
+    ...(Number.isNaN(confirmedMs) ? {} : { confirmedAt: isoOf(confirmedMs) }),
+    plan: planOf(entry),
+  };
 }

@@ -5,6 +5,7 @@
 import { grouped } from '../../base/collections.js';
 import { canonical, type JsonObject } from '../../base/json.js';
 import { type Entry, FIELDS, isEntry, targetOf, uidOf } from '../../mail/book/destination.js';
+import { RULES } from '../../mail/book/rules.js';
 
 /**
  * How far a document is believed. `full`: it descends from the known one. `edits`: its edits count, its deletions do
@@ -45,6 +46,9 @@ interface Before {
   readonly here: unknown;
   readonly there: unknown;
 }
+
+/** The members that mean something to this device. */
+const OURS: ReadonlySet<string> = new Set([...FIELDS, ...RULES]);
 
 const NOTHING: Before = { here: undefined, there: undefined };
 
@@ -184,7 +188,7 @@ export function alterations(
 function changedMembers(given: unknown, kept: unknown): string[] {
   return Object.keys(given as object).filter((name) => {
     const [was, is] = [member(given, name), member(kept, name)];
-    return is === undefined || (FIELDS.includes(name) && !same(was, is));
+    return is === undefined || (OURS.has(name) && !same(was, is));
   });
 }
 

@@ -8,8 +8,9 @@ import { LANGS, type Lang } from '../../base/langs.js';
 import { DESTINATION_NAME_CHARS_MAX } from '../../base/limits.js';
 import { hasControl, hasLoneSurrogate } from '../../base/text.js';
 import { isMessageType, type MessageType, recipientFault, TYPE_FAULT } from '../message/message.js';
+import { RULES, type RuleFields, ruleFaults } from './rules.js';
 
-/** The members that a client gives; all four are required. */
+/** The members that a client must give. */
 export interface Fields {
   readonly type: MessageType;
   /** Its form depends on the type (message/message.ts). */
@@ -18,6 +19,12 @@ export interface Fields {
   readonly name: string;
 }
 
+/**
+ * What a client gives. PUT replaces the four members that are required. A rule that is left out stays as it is, and null
+ * removes it: programs that know only the four members must not remove the rules that a person has set elsewhere.
+ */
+export interface Edit extends Fields, RuleFields {}
+
 /** A destination in the cloud's document. Unknown members are kept. */
 export interface Entry extends Fields {
   /** A UUID, made where the destination was created. */
@@ -25,14 +32,20 @@ export interface Entry extends Fields {
   readonly [member: string]: unknown;
 }
 
-/** A destination as clients on the device see it. */
-export interface Destination extends Fields {
+/** A destination as clients on the device see it, with the rules that it has. */
+export interface Destination extends Edit {
   /** This device's own number: it never changes and is never used again. */
   readonly id: number;
+  /** When a drill was last confirmed. The cloud sets it. */
+  readonly confirmedAt?: string;
+  /** One sentence: when this person is told. */
+  readonly plan: string;
 }
 
-/** The names of the members of Fields. */
+/** The names of the members of Fields, which are required. */
 export const FIELDS: readonly string[] = ['type', 'destination', 'lang', 'name'];
+/** What answers have beside the fields. It may be sent back, and has no effect. */
+const ANSWERED = ['id', 'confirmedAt', 'plan'];
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /**
@@ -40,13 +53,13 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
  * repeat; null for a new one. Throws malformed-request if the body is not an object, and invalid with the faults of all
  * fields.
  */
-export function parseFields(body: unknown, id: number | null): { fields: Fields; ignored: string[] } {
+export function parseFields(body: unknown, id: number | null): { fields: Edit; ignored: string[] } {
   if (!isJsonObject(body)) {
     throw new FieldpostError('malformed-request', 'The body must be a JSON object, a destination', {
       hint: 'like {"type":1,"destination":"john@example.com","lang":"en","name":"John"}',
     });
   }
-  const faults = faultsOf(body);
+  const faults = [...faultsOf(body), ...ruleFaults(body)];
   if (id !== null && (body.id ?? id) !== id) {
     faults.unshift({ pointer: '/id', detail: `must be ${id}, as in the path, or be left out` });
   }
@@ -54,13 +67,16 @@ export function parseFields(body: unknown, id: number | null): { fields: Fields;
     const count = faults.length === 1 ? 'One fault' : `${faults.length} faults`;
     throw new FieldpostError('invalid', `${count} found, nothing was changed; see errors`, { faults });
   }
-  const { type, destination, lang, name } = body as unknown as Fields;
-  const known = id === null ? FIELDS : ['id', ...FIELDS];
+  const own = [...FIELDS, ...RULES].filter((member) => Object.hasOwn(body, member));
+  const known = id === null ? own : [...own, ...ANSWERED];
   const ignored = Object.keys(body).filter((member) => !known.includes(member));
-  return { fields: { type, destination, lang, name }, ignored };
+  return {
+    fields: Object.fromEntries(own.map((member) => [member, body[member]])) as unknown as Edit,
+    ignored,
+  };
 }
 
-/** The faults of the four fields; other members are not checked. */
+/** The faults of the four required fields; other members are not checked. */
 export function faultsOf(fields: JsonObject): Fault[] {
   const { type, destination, lang, name } = fields;
   const faults: Fault[] = [];

@@ -25,6 +25,15 @@ export interface Rules {
 /** The members of an entry that are rules. Each may be left out or null. */
 export const RULES = ['after_min', 'hours', 'zone', 'night', 'weekly'] as const;
 
+/** Rules as a client gives them. */
+export interface RuleFields {
+  readonly after_min?: number | null;
+  readonly hours?: string | null;
+  readonly zone?: string | null;
+  readonly night?: 'drop' | null;
+  readonly weekly?: boolean | null;
+}
+
 /** The greatest `after_min`: a week. */
 export const AFTER_MINUTES_MAX = 7 * 24 * 60;
 
@@ -54,6 +63,12 @@ export function ruleFaults(fields: JsonObject): Fault[] {
     const detail = value === null ? null : FAULTS[name](value);
     return detail === null ? [] : [{ pointer: `/${name}`, detail }];
   });
+}
+
+/** The rules that are given, without null and without faults. */
+export function givenRules(entry: JsonObject): RuleFields {
+  const good = RULES.filter((name) => (entry[name] ?? null) !== null && FAULTS[name](entry[name]) === null);
+  return Object.fromEntries(good.map((name) => [name, entry[name]]));
 }
 
 /** The rules of an entry. */
@@ -88,6 +103,14 @@ export function rulesInWords(rules: Rules, cloudZone: string | null): string {
   const night = hours !== null && dropsNight ? ['not told of what is over before these hours begin'] : [];
   const week = weekly ? [`a report each Monday at 07:00${hours === null ? ` (${zone})` : ''}`] : [];
   return [[after, ...when].join(', '), ...night, ...week].join('; ');
+}
+
+/** The same of an entry, and which of its rules do not count. */
+export function planOf(entry: JsonObject): string {
+  const faulty = ruleFaults(entry).map(({ pointer }) => pointer.slice(1));
+  if (faulty.includes('zone') && hoursIn(entry.hours) !== null) faulty.push('hours');
+  const words = rulesInWords(rulesOf(entry), null);
+  return faulty.length === 0 ? words : `${words}; not understood and ignored: ${faulty.join(', ')}`;
 }
 
 /** `60 minutes`, `3 hours`, `2 days`. */
