@@ -91,6 +91,8 @@ export interface LinkPeriod extends View<LinkMode> {
 export interface LinkView extends View<LinkMode> {
   /** The last success; null before the first. */
   readonly lastHeartbeatMs: number | null;
+  /** The time zone in which the cloud tells people; left out: not known. */
+  readonly zone?: string;
   /** The states before this one, the latest first. */
   readonly history: readonly LinkPeriod[];
 }

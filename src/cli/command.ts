@@ -12,6 +12,8 @@ import type {
   SettingsSource,
   StatOf,
 } from '../base/config/types.js';
+import type { Kind } from '../base/config/values.js';
+import { EXIT, wordsOf } from '../base/errors.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Disk, DiskFile } from '../base/system/disk.js';
 import type { Output } from '../base/system/process.js';
@@ -163,6 +165,16 @@ export class CommandError extends Error {
 /** The output of `--help`. */
 export function helpText({ help, examples }: Pick<Command, 'help' | 'examples'>): string {
   return `${help}\n\nExamples:\n${examples.map(([call, what]) => `  # ${what}\n  ${call}\n`).join('')}`;
+}
+
+/** The option's duration in milliseconds, or null if it was not given. Throws CommandError (64). */
+export function spanOption(input: CommandInput, name: string, kind: Kind<number>): number | null {
+  const text = textOption(input, name);
+  try {
+    return text === null ? null : kind.parse(text);
+  } catch (error) {
+    throw new CommandError(EXIT.usage, `--${name} ${text}: ${wordsOf(error)}; it takes ${kind.allowed}`);
+  }
 }
 
 /** The option's text, or null if it was not given. */

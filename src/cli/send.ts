@@ -22,7 +22,14 @@ import {
   INPUT_BYTES_MAX,
   isPassing,
 } from './client.js';
-import { type Command, type CommandContext, CommandError, type CommandInput, textOption } from './command.js';
+import {
+  type Command,
+  type CommandContext,
+  CommandError,
+  type CommandInput,
+  spanOption,
+  textOption,
+} from './command.js';
 import { json, TYPE_NAMES, typeNumber } from './words.js';
 
 /** One call waits this long: less than the time after which a silent daemon counts as dead. */
@@ -33,6 +40,8 @@ const REPEAT_MS = SECOND_MS;
 /** After this long without input from a socket the mail is sent without it. */
 const SOCKET_MS = 2 * SECOND_MS;
 const READ_BYTES = 256 * KIB;
+
+const LIFE = duration('1s', '30d');
 
 /** A message as the daemon shows it, when its outcome is awaited. */
 interface Shown {
@@ -122,7 +131,7 @@ expired, cancelled or replaced), 66 a file cannot be read, 69 no daemon answers,
       throw new CommandError(EXIT.usage, 'the address is missing: --to ADDRESS', 'fieldpost send --help');
     if (input.options.each === true && (input.options.cc ?? input.options.bcc) !== undefined)
       throw new CommandError(EXIT.usage, '--each takes no --cc and no --bcc', 'fieldpost send --help');
-    const waitMs = spanOption(input, 'wait');
+    const waitMs = spanOption(input, 'wait', LIFE);
     const fields = fieldsOf(input);
     const text = { ...given(input, 'subject'), ...(await textOf(input, context)) };
     if (Object.keys(text).length === 0) {
@@ -174,7 +183,7 @@ async function waitFor(
 /** What the options say beside recipients and texts, as the daemon names it. */
 function fieldsOf(input: CommandInput): Record<string, unknown> {
   const type = typeOf(input);
-  const expiresInMs = spanOption(input, 'expires-in');
+  const expiresInMs = spanOption(input, 'expires-in', LIFE);
   const collapseKey = textOption(input, 'collapse');
   const lists = ['cc', 'bcc', 'reply-to'].flatMap((name) => {
     const list = listOption(input, name);
@@ -202,17 +211,6 @@ function typeOf(input: CommandInput): number {
 function listOption(input: CommandInput, name: string): readonly string[] {
   const list = input.options[name];
   return Array.isArray(list) ? (list as string[]) : [];
-}
-
-/** A duration in milliseconds; null if it is not given. Throws CommandError (64). */
-function spanOption(input: CommandInput, name: string): number | null {
-  const text = textOption(input, name);
-  const kind = duration('1s', '30d');
-  try {
-    return text === null ? null : kind.parse(text);
-  } catch (error) {
-    throw new CommandError(EXIT.usage, `--${name} ${text}: ${wordsOf(error)}; it takes ${kind.allowed}`);
-  }
 }
 
 /** Posts the message; one for each recipient if that is asked for, or if it is no mail. */

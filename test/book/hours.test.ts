@@ -1,6 +1,13 @@
 import t from 'tap';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
-import { type Hours, hoursBeginMs, hoursIn, hoursInWords, isZone } from '../../src/mail/book/hours.js';
+import {
+  type Hours,
+  hoursBeginMs,
+  hoursIn,
+  hoursInWords,
+  isZone,
+  momentInWords,
+} from '../../src/mail/book/hours.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
 
 const HOUR = HOUR_MS;
@@ -202,6 +209,18 @@ t.test('hours begin in a zone', async (t) => {
     const found = hoursBeginMs(hoursIn(text) as Hours, zone, Date.parse(at));
     t.equal(new Date(found).toISOString(), new Date(begins).toISOString(), `${text} in ${zone} at ${at}`);
   }
+});
+
+t.test('a moment in a zone', async (t) => {
+  const rows: [zone: string, at: string, words: string][] = [
+    ['UTC', '2026-11-27T22:00:59.999Z', 'Fr 2026-11-27 22:00'],
+    ['UTC', '1969-12-31T23:00Z', 'We 1969-12-31 23:00'],
+    ['Europe/Amsterdam', '2026-11-29T23:00Z', 'Mo 2026-11-30 00:00'],
+    ['America/St_Johns', '2026-11-30T03:00Z', 'Su 2026-11-29 23:30'],
+    ['Asia/Kathmandu', '2026-11-30T00:00Z', 'Mo 2026-11-30 05:45'],
+  ];
+  for (const [zone, at, words] of rows) t.equal(momentInWords(zone, Date.parse(at)), words);
+  t.throws(() => momentInWords('Europe/Atlantis', 0), RangeError);
 });
 
 t.test('hours begin at the first minute at which the clocks show one of them', async (t) => {

@@ -20,6 +20,7 @@ const FISH_FILE = 'build/fieldpost.fish-completion';
 /** The values of options that have few. */
 const VALUES = {
   lang: LANGS,
+  night: ['drop', 'line'],
   priority: ['high', 'normal'],
   status: STATUSES,
   step: ['10m', '1h'],

@@ -69,6 +69,7 @@ t.test('a heartbeat says what the contract asks for and reads what it allows', a
     destinations: '"a b?"',
     heartbeatMs: 60_000,
     serverTime: '2026-11-20T10:00:00+01:00',
+    zone: 'Europe/Amsterdam',
     more: { is: 'ignored' },
   };
   cloud.answer = () => ({ status: 200, body });
@@ -76,7 +77,12 @@ t.test('a heartbeat says what the contract asks for and reads what it allows', a
     destinations: '"a b?"',
     heartbeatMs: 60_000,
     serverTimeMs: Date.UTC(2026, 10, 20, 9),
+    zone: 'Europe/Amsterdam',
   });
+  for (const zone of [5, null, [], 'x'.repeat(65)]) {
+    cloud.answer = () => ({ status: 200, body: { zone } });
+    t.strictSame(await made.client.heartbeat(REPORT, ALWAYS), {}, 'a zone that is none ends no link');
+  }
 });
 
 t.test('the calls about destinations keep to preconditions', async (t) => {

@@ -255,6 +255,16 @@ t.test(`a week offline: no more than 20 timers in any hour (seed ${seed})`, asyn
   t.equal(made.mode(), 'online');
 });
 
+t.test('the time zone of the cloud is that of its last answer', async (t) => {
+  const made = started(async () => ({ zone: 'Europe/Amsterdam' }));
+  t.notOk('zone' in made.link.view());
+  await made.clock.advance(30 * SECOND_MS);
+  t.equal(made.link.view().zone, 'Europe/Amsterdam');
+  made.answer = async () => ({});
+  await made.clock.advance(MINUTE_MS);
+  t.notOk('zone' in made.link.view(), 'now it is UTC, or another cloud');
+});
+
 t.test('the cloud may slow us down, within reason', async (t) => {
   const cases: [HeartbeatAnswer, nextS: number][] = [
     [{ heartbeatMs: 120_000 }, 120],

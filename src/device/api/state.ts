@@ -112,12 +112,13 @@ function linkView(link: LinkView | null, startedMs: number): object {
   if (link === null) {
     return { state: 'disabled', since: isoOf(startedMs), lastHeartbeat: null, reason: NO_CLOUD, history: [] };
   }
-  const { state, sinceMs, lastHeartbeatMs, reason, history } = link;
+  const { state, sinceMs, lastHeartbeatMs, reason, history, zone } = link;
   return {
     state,
     since: isoOf(sinceMs),
     lastHeartbeat: isoOrNull(lastHeartbeatMs),
     reason,
+    ...(zone !== undefined && { zone }),
     history: history.map(({ sinceMs, ...rest }) => ({ ...rest, since: isoOf(sinceMs) })),
   };
 }

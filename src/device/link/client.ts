@@ -16,6 +16,7 @@ import type { Clock } from '../../base/system/clock.js';
 import type { HttpAnswer, HttpRequest, SendRequest } from '../../base/system/https.js';
 import { oneLine } from '../../base/text.js';
 import type { LinkMode, RelayView } from '../../base/views.js';
+import { ZONE_CHARS_MAX } from '../../mail/book/hours.js';
 import type { System } from '../../mail/engine.js';
 import type { CloudMail, ShortAnswer, ShortMessage } from '../../mail/message/message.js';
 import type { DeviceConfig, LinkConfig } from '../settings.js';
@@ -79,6 +80,8 @@ export interface HeartbeatAnswer {
   /** Its wall clock. */
   readonly serverTimeMs?: number;
   readonly retryAfterMs?: number;
+  /** The time zone in which it tells people; left out: UTC, or it does not tell. */
+  readonly zone?: string;
 }
 
 /** `none`: the cloud has never stored a document. `more`: its other members, which the device keeps as they are. */
@@ -144,6 +147,8 @@ export class CloudClient {
       ...member(body, 'heartbeatMs', 'number'),
       ...serverTimeOf(body),
       ...(retryAfterMs !== null && { retryAfterMs }),
+      // It is for people alone: whatever else it is must not end the link.
+      ...(typeof body.zone === 'string' && body.zone.length <= ZONE_CHARS_MAX && { zone: body.zone }),
     };
   }
 

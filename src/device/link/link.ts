@@ -116,6 +116,8 @@ export class Link {
   /** The interval that the cloud asks for; 0: it has not asked. */
   #askedMs = 0;
   #beating: Beat | null = null;
+  /** The time zone of the cloud; null: not known. */
+  #zone: string | null = null;
   readonly #alarm: Alarm;
   /** wake() was called during a heartbeat that may have begun before the network was back. */
   #isWanted = false;
@@ -184,6 +186,7 @@ export class Link {
       sinceMs: startMs + sinceMs,
       lastHeartbeatMs: this.#lastMs === null ? null : startMs + this.#lastMs,
       reason,
+      ...(this.#zone !== null && { zone: this.#zone }),
       history: this.#history.map((period) => ({ ...period, sinceMs: startMs + period.sinceMs })),
     };
   }
@@ -216,6 +219,7 @@ export class Link {
       answer = await client.heartbeat(report, signal);
       this.#lastMs = clock.bootMs();
       this.#askedMs = answer.heartbeatMs ?? 0;
+      this.#zone = answer.zone ?? null;
       this.#compareClocks(answer, this.#lastMs - begunMs);
       told?.heard();
       event = { kind: 'good', ...answer };

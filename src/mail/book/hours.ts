@@ -4,6 +4,7 @@
  */
 import { Recent } from '../../base/collections.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../base/limits.js';
+import { isoOf } from '../../base/text.js';
 
 /** Hours of the week. They are never empty. */
 export interface Hours {
@@ -25,7 +26,8 @@ interface Part {
 /** What hours look like. */
 export const HOURS_EXAMPLE = 'Mo-Fr 07:00-18:00, Sa 09:00-12:00';
 const HOURS_CHARS_MAX = 200;
-const ZONE_CHARS_MAX = 64;
+/** A longer text is no time zone. */
+export const ZONE_CHARS_MAX = 64;
 
 const WEEK_MS = 7 * DAY_MS;
 const DAY_MINUTES = 24 * 60;
@@ -122,8 +124,7 @@ export function isZone(text: unknown): text is string {
  */
 export function hoursBeginMs(hours: Hours, zone: string, wallMs: number): number {
   if (zone === 'UTC') return wallMs + waitMs(hours, wallMs);
-  const clocks = zoneOf(zone);
-  if (clocks === null) throw new RangeError(`${zone} is not a time zone`);
+  const clocks = clocksOf(zone);
   let atMs = wallMs;
   while (true) {
     const now = clocks.stretchAt(atMs);
@@ -134,12 +135,23 @@ export function hoursBeginMs(hours: Hours, zone: string, wallMs: number): number
   }
 }
 
+/** A moment as the clocks of the zone show it: `Fr 2026-11-27 22:00`. Throws RangeError if isZone is false. */
+export function momentInWords(zone: string, wallMs: number): string {
+  const localMs = wallMs + (zone === 'UTC' ? 0 : clocksOf(zone).stretchAt(wallMs).offsetMs);
+  return `${DAYS[Math.floor(sinceMonday(localMs) / DAY_MS)]} ${isoOf(localMs).slice(0, 16).replace('T', ' ')}`;
+}
+
 /** How long until a clock that shows `localMs` and is never changed shows one of these hours. */
 function waitMs({ spans }: Hours, localMs: number): number {
-  const weekMs = (((localMs - FIRST_MONDAY_MS) % WEEK_MS) + WEEK_MS) % WEEK_MS;
+  const weekMs = sinceMonday(localMs);
   const next = spans.find(([, untilMs]) => weekMs < untilMs);
   if (next !== undefined) return Math.max(0, next[0] - weekMs);
   return (spans[0] as Span)[0] + WEEK_MS - weekMs;
+}
+
+/** Since the last Monday 00:00. */
+function sinceMonday(localMs: number): number {
+  return (((localMs - FIRST_MONDAY_MS) % WEEK_MS) + WEEK_MS) % WEEK_MS;
 }
 
 /** A time in which the clocks are not changed. It grows as more of it becomes known. */
@@ -204,6 +216,12 @@ class Clocks {
 const ZONES_MAX = 128;
 // Not an object's state: what it holds never depends on who asked before.
 const ZONES = new Recent<string, Clocks | null>(ZONES_MAX);
+
+function clocksOf(name: string): Clocks {
+  const clocks = zoneOf(name);
+  if (clocks === null) throw new RangeError(`${name} is not a time zone`);
+  return clocks;
+}
 
 function zoneOf(name: string): Clocks | null {
   const known = ZONES.get(name);
