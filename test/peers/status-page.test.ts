@@ -342,6 +342,62 @@ t.test('address book: the words of the daemon stand at each field', options, asy
   assertQuiet(t, seen);
 });
 
+t.test('address book: when a person is told', options, async (t) => {
+  const daemon = await startWith(t);
+  const browser = await openBrowser(t);
+  for (const look of LOOKS) {
+    const seen = await open(browser, urlOf(daemon), look);
+    const { page, complaints } = seen;
+    page.on('dialog', (dialog) => void dialog.accept());
+    const book = section(page, 'Address book');
+    await book.getByRole('button', { name: 'Add somebody' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name').fill('Ann');
+    await dialog.getByLabel('Address or number').fill('ann@example.com');
+    const hours = dialog.getByLabel('Only at these hours');
+    t.notOk(await hours.isVisible(), 'folded away');
+    await dialog.getByText('When', { exact: true }).click();
+    await dialog.getByLabel('Only after so many minutes').fill('an hour');
+    await hours.fill('noon');
+    await dialog.getByText('When', { exact: true }).click();
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.locator(':focus[aria-invalid=true]').waitFor();
+    t.ok(await hours.isVisible(), 'a fault unfolds them');
+    for (const words of [/such as 60/, /"Mo-Fr 07:00-18:00, Sa 09:00-12:00"/]) {
+      await dialog.getByText(words).waitFor();
+    }
+    t.match(complaints.splice(0), [/422/]);
+    t.strictSame(await barriersOf(page), []);
+    t.notOk(await isTooWide(page), `${look.width} px`);
+    await keepPicture(page, 'status-when', look);
+    await dialog.getByLabel('Only after so many minutes').fill('60');
+    await hours.fill('Mo-Fr 07:00-18:00');
+    await dialog.getByLabel('Time zone').fill('Europe/Amsterdam');
+    await dialog.getByLabel('A report each Monday').selectOption('Yes');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    const plan = 'told after 60 minutes of being offline, Monday to Friday 07:00-18:00 (Europe/Amsterdam)';
+    await book.getByText(`Email, en; ${plan}; a report each Monday at 07:00`).waitFor();
+    await page.getByText(`Ann is in the address book, and ${plan}`).waitFor();
+    t.notOk(await isTooWide(page), `${look.width} px`);
+    await keepPicture(page, 'status-plan', look);
+
+    await book.getByRole('button', { name: 'Change Ann' }).click();
+    await dialog.getByText(plan).waitFor();
+    t.equal(await hours.inputValue(), 'Mo-Fr 07:00-18:00', 'unfolded, for there are some');
+    await hours.fill('');
+    await dialog.getByLabel('A report each Monday').selectOption('No');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await book.getByText('Email, en; told after 60 minutes of being offline', { exact: true }).waitFor();
+    const [{ id, ...left }] = (await daemon.api(BOOK)).json;
+    t.match(left, { after_min: 60, zone: 'Europe/Amsterdam' });
+    t.notOk('hours' in left || 'weekly' in left);
+    await book.getByRole('button', { name: 'Remove Ann' }).click();
+    await book.getByText('Nobody yet.').waitFor();
+    assertQuiet(t, seen);
+    await seen.context.close();
+  }
+});
+
 t.test('a test mail is followed to its end', options, async (t) => {
   const daemon = await startWith(t);
   const seen = await open(await openBrowser(t), urlOf(daemon));

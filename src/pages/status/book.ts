@@ -5,7 +5,7 @@
 import { LANGS } from '../../base/langs.js';
 import { button, byId, html, showList } from '../dom.js';
 import { type Live, Refusal, wordsOf } from '../live.js';
-import { type FieldFault, faultOf, TYPES } from '../words.js';
+import { exactTime, type FieldFault, faultOf, TYPES } from '../words.js';
 
 interface Person {
   readonly type: number;
@@ -16,6 +16,8 @@ interface Person {
 
 interface Entry extends Person {
   readonly id: number;
+  readonly plan: string;
+  readonly confirmedAt?: string;
 }
 
 const PATH = '/api/internal/offline_notification_destinations';
@@ -27,8 +29,8 @@ export function createBook(live: Live) {
 
   const add = () =>
     dialog.open('Add somebody', NOBODY, async (person) => {
-      await call('POST', PATH, { body: person });
-      live.tell(`${person.name} is in the address book.`);
+      const { plan } = (await call('POST', PATH, { body: person })).body as Entry;
+      live.tell(`${person.name} is in the address book, and ${plan}.`);
       live.refresh();
     });
   byId('add').addEventListener('click', add);
@@ -43,8 +45,8 @@ export function createBook(live: Live) {
     act(async () => {
       const { entry, headers } = await present(id);
       dialog.open(`Change ${entry.name}`, entry, async (person) => {
-        await call('PUT', `${PATH}/${id}`, { body: person, headers });
-        live.tell(`${person.name} is changed.`);
+        const { plan } = (await call('PUT', `${PATH}/${id}`, { body: person, headers })).body as Entry;
+        live.tell(`${person.name} is changed, and ${plan}.`);
         live.refresh();
       });
     }, '');
@@ -58,12 +60,13 @@ export function createBook(live: Live) {
   };
 
   const item = (entry: Entry): HTMLElement => {
-    const { id, type, destination, lang, name } = entry;
+    const { id, type, destination, lang, name, plan, confirmedAt } = entry;
+    const drill = confirmedAt === undefined ? '' : `; a drill was confirmed ${exactTime(confirmedAt)}`;
     return html(
       'li',
       { class: 'row' },
       html('span', {}, `${name}: ${destination}`),
-      html('span', { class: 'soft' }, `${TYPES[type - 1] ?? type}, ${lang}`),
+      html('span', { class: 'soft' }, `${TYPES[type - 1] ?? type}, ${lang}; ${plan}${drill}`),
       button('Change', () => void edit(id), `Change ${name}`),
       button('Remove', () => remove(entry), `Remove ${name}`),
     );
@@ -79,40 +82,86 @@ export function createBook(live: Live) {
 const NOBODY: Person = { name: '', type: 1, destination: '', lang: 'en' };
 const LABELS = { name: 'Name', type: 'How to tell', destination: 'Address or number', lang: 'Language' };
 
-/** The fields of the form, each with a place for its fault. */
+const RULE_LABELS = {
+  after_min: 'Only after so many minutes',
+  hours: 'Only at these hours',
+  zone: 'Time zone of the hours',
+  night: 'Of what is over before they begin',
+  weekly: 'A report each Monday',
+};
+const KEYS = ['name', 'type', 'destination', 'lang'] as const;
+const RULES = ['after_min', 'hours', 'zone', 'night', 'weekly'] as const;
+
+/** The fields of the form, each with a place for its fault. Those that say when this person is told are folded away. */
 function createFields() {
+  const choice = (...values: readonly (readonly [value: string, words: string])[]) =>
+    html('select', {}, ...values.map(([value, words]) => html('option', { value }, words)));
+  const text = (placeholder = '') => html('input', { autocomplete: 'off', placeholder });
   const inputs = {
-    name: html('input', { autocomplete: 'off' }),
-    type: html('select', {}, ...TYPES.map((words, index) => html('option', { value: index + 1 }, words))),
-    destination: html('input', { autocomplete: 'off' }),
-    lang: html('select', {}, ...LANGS.map((one) => html('option', {}, one))),
+    name: text(),
+    type: choice(...TYPES.map((words, index) => [String(index + 1), words] as const)),
+    destination: text(),
+    lang: choice(...LANGS.map((one) => [one, one] as const)),
+    after_min: text('0'),
+    hours: text('Mo-Fr 07:00-18:00, Sa 09:00-12:00'),
+    zone: text("the cloud's, or Europe/Amsterdam"),
+    night: choice(['', 'One line'], ['drop', 'Nothing']),
+    weekly: choice(['', 'No'], ['true', 'Yes']),
   };
-  const places = (['name', 'type', 'destination', 'lang'] as const).map((key) => {
+  const plan = html('p', { class: 'soft' });
+  const when = html('details', {}, html('summary', {}, 'When'), plan);
+  const places = ([...KEYS, ...RULES] as const).map((key) => {
     const id = `entry-${key}-fault`;
     const input = inputs[key];
     input.setAttribute('aria-describedby', id);
     const fault = html('p', { id, class: 'fault' });
-    byId('entry-fields').append(html('label', {}, `${LABELS[key]} `, input), fault);
-    return { key, input, fault };
+    const isRule = key in RULE_LABELS;
+    const label = { ...LABELS, ...RULE_LABELS }[key];
+    (isRule ? when : byId('entry-fields')).append(html('label', {}, `${label} `, input), fault);
+    return { key, input, fault, isRule };
   });
+  byId('entry-fields').append(when);
+  /** The rules as the form was opened with them. */
+  let before: readonly string[] = [];
   return {
     person(): Person {
       const { name, type, destination, lang } = inputs;
-      return { type: Number(type.value), destination: destination.value, lang: lang.value, name: name.value };
+      // A rule that this version does not understand is not shown. One that was not touched stays as it is.
+      const changed = RULES.filter((key, index) => inputs[key].value !== before[index]);
+      return {
+        type: Number(type.value),
+        destination: destination.value,
+        lang: lang.value,
+        name: name.value,
+        ...Object.fromEntries(changed.map((key) => [key, ruleOf(key, inputs[key].value.trim())])),
+      };
     },
-    fill(person: Person) {
-      for (const { key, input } of places) input.value = String(person[key]);
+    fill(person: Person & Partial<Entry>) {
+      const values: Partial<Record<string, unknown>> = { ...person };
+      for (const { key, input } of places) input.value = String(values[key] ?? '');
+      before = RULES.map((key) => inputs[key].value);
+      when.open = before.some((value) => value !== '');
+      plan.textContent = person.plan ?? '';
     },
     /** Shows each fault at its field. True if all of them have one. */
     showFaults(faults: readonly FieldFault[]): boolean {
-      for (const { key, input, fault } of places) {
+      for (const { key, input, fault, isRule } of places) {
         fault.textContent = faultOf(key, faults);
-        input.setAttribute('aria-invalid', String(fault.textContent !== ''));
+        const isFaulty = fault.textContent !== '';
+        input.setAttribute('aria-invalid', String(isFaulty));
+        if (isFaulty && isRule) when.open = true;
       }
       places.find(({ fault }) => fault.textContent !== '')?.input.focus();
       return faults.every((one) => places.some(({ key }) => faultOf(key, [one]) !== ''));
     },
   };
+}
+
+/** A rule as the API has it. The daemon judges what is no number. */
+function ruleOf(key: (typeof RULES)[number], value: string): unknown {
+  if (value === '') return null;
+  if (key === 'weekly') return value === 'true';
+  return key === 'after_min' && /^\d+$/.test(value) ? Number(value) : value;
 }
 
 function createEntryDialog() {
@@ -133,7 +182,7 @@ function createEntryDialog() {
   byId('entry-cancel').addEventListener('click', () => dialog.close());
   return {
     /** Opens with this person; `store` stores what was entered, and throws what the daemon answers. */
-    open(heading: string, person: Person, store: (person: Person) => Promise<void>) {
+    open(heading: string, person: Person & Partial<Entry>, store: (person: Person) => Promise<void>) {
       save = store;
       byId('h-entry').textContent = heading;
       fields.fill(person);
