@@ -2,6 +2,7 @@
  * The editors of the address book of a simulated world: programs at the device, and the cloud's own screen. edits.ts
  * knows which outcomes are right.
  */
+import { AFTER_MINUTES_MAX } from '../../src/mail/book/rules.js';
 import type { Chance } from './chance.js';
 import { Edits } from './edits.js';
 import { codeOf } from './programs.js';
@@ -23,6 +24,7 @@ interface Listed {
   readonly destination: string;
   readonly lang: string;
   readonly name: string;
+  readonly after_min?: number;
 }
 
 interface Entry extends Omit<Listed, 'id'> {
@@ -72,15 +74,18 @@ export class People {
 
   /** A program changes an entry that the device lists; true if that worked. */
   async edit(): Promise<boolean> {
-    return await this.#touch(async ({ id, ...old }, key) => {
+    return await this.#touch(async ({ id, type, destination, lang: spoken, name }, key) => {
       const { device, swarm } = this.#world;
       const chance = this.#chance;
       const noted: Record<string, unknown> = {};
       if (chance.is(0.7)) noted.name = this.#token('name');
       if (chance.is(0.3) || noted.name === undefined) noted.destination = this.#target(key);
-      const lang = chance.is(0.4) ? chance.one(LANGS) : old.lang;
+      Object.assign(noted, ruleOf(noted.name));
+      const lang = chance.is(0.4) ? chance.one(LANGS) : spoken;
       const booked = this.edits.book('device', 'edit', key, noted);
-      const request = { method: 'PUT', path: `${DESTINATIONS}/${id}`, ...json({ ...old, ...noted, lang }) };
+      // Often the rule is left out, which must keep it.
+      const fields = { type, destination, name, ...noted, lang };
+      const request = { method: 'PUT', path: `${DESTINATIONS}/${id}`, ...json(fields) };
       const answer = await device.ask(request);
       if (answer?.status === 200) booked.done();
       else if (answer?.status === 404 || (answer?.status === 409 && swarm.hasFewTargets)) booked.refused();
@@ -215,6 +220,7 @@ export class People {
         if (chance.is(0.6)) noted.name = this.#token('name');
         if (chance.is(0.3)) noted.destination = this.#target(key);
         if (chance.is(0.3)) noted.room = this.#token('room');
+        Object.assign(noted, ruleOf(noted.room));
         const next = all.map((entry) => (entry === old ? { ...old, ...noted } : entry));
         return { next, booked: edits.book('cloud', 'edit', key, noted) };
       }
@@ -291,8 +297,14 @@ function json(body: unknown): { headers: Record<string, string>; body: string } 
   return { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
 }
 
-function textOf({ type, destination, lang, name }: Omit<Listed, 'id'>): string {
-  return `${type} ${destination} ${lang} ${name}`;
+/** For every third token a rule with a value of its own; no chance is drawn for it. */
+function ruleOf(token: unknown): { after_min?: number } {
+  const number = Number(/\d+$/.exec(String(token ?? ''))?.[0] ?? 1);
+  return number % 3 === 0 && number <= AFTER_MINUTES_MAX ? { after_min: number } : {};
+}
+
+function textOf({ type, destination, lang, name, after_min }: Omit<Listed, 'id'>): string {
+  return `${type} ${destination} ${lang} ${name} ${after_min}`;
 }
 
 function uidOf(n: number): string {

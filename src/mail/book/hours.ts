@@ -164,7 +164,7 @@ interface Stretch {
 const STRETCHES_MAX = 8;
 
 /**
- * The clocks of a zone. An answer of Intl takes 2 µs, and a storm asks for each of 200,000 people: so what is known is
+ * The clocks of a zone. An answer of Intl takes 3 µs, and a storm asks for each of 200,000 people: so what is known is
  * kept. No zone changes its clocks twice within a week.
  */
 class Clocks {
