@@ -25,6 +25,7 @@ interface Step {
   readonly isWeekly: boolean;
 }
 
+/** `fieldpost destinations plan`. */
 export async function plan(...[words, input, call, { stdout, clock }]: Parameters<Action>): Promise<void> {
   noMore(words);
   const people = (await call('GET', '/api/internal/offline_notification_destinations'))

@@ -23,6 +23,11 @@ const FIELDS = [
     'priority',
     'lang',
     'name',
+    'after_min',
+    'hours',
+    'zone',
+    'night',
+    'weekly',
     '__proto__',
   ],
 ];

@@ -83,21 +83,21 @@ const NOBODY: Person = { name: '', type: 1, destination: '', lang: 'en' };
 const LABELS = { name: 'Name', type: 'How to tell', destination: 'Address or number', lang: 'Language' };
 
 const RULE_LABELS = {
-  after_min: 'Only after so many minutes',
+  after_min: 'Only after so many minutes offline',
   hours: 'Only at these hours',
   zone: 'Time zone of the hours',
-  night: 'Of what is over before they begin',
+  night: 'News that is over before they begin',
   weekly: 'A report each Monday',
 };
 const KEYS = ['name', 'type', 'destination', 'lang'] as const;
 const RULES = ['after_min', 'hours', 'zone', 'night', 'weekly'] as const;
 
-/** The fields of the form, each with a place for its fault. Those that say when this person is told are folded away. */
-function createFields() {
+/** The elements for each member. */
+function createInputs() {
   const choice = (...values: readonly (readonly [value: string, words: string])[]) =>
     html('select', {}, ...values.map(([value, words]) => html('option', { value }, words)));
   const text = (placeholder = '') => html('input', { autocomplete: 'off', placeholder });
-  const inputs = {
+  return {
     name: text(),
     type: choice(...TYPES.map((words, index) => [String(index + 1), words] as const)),
     destination: text(),
@@ -105,9 +105,14 @@ function createFields() {
     after_min: text('0'),
     hours: text('Mo-Fr 07:00-18:00, Sa 09:00-12:00'),
     zone: text("the cloud's, or Europe/Amsterdam"),
-    night: choice(['', 'One line'], ['drop', 'Nothing']),
+    night: choice(['', 'becomes one line'], ['drop', 'is dropped']),
     weekly: choice(['', 'No'], ['true', 'Yes']),
   };
+}
+
+/** The fields of the form, each with a place for its fault. Those that say when this person is told are folded away. */
+function createFields() {
+  const inputs = createInputs();
   const plan = html('p', { class: 'soft' });
   const when = html('details', {}, html('summary', {}, 'When'), plan);
   const places = ([...KEYS, ...RULES] as const).map((key) => {
