@@ -448,7 +448,7 @@ t.test('the address book, alone and then with a cloud', async (t) => {
   const uid = '00000000-0000-4000-9000-000000000001';
 
   const alone = await createDaemon(configOf({ FIELDPOST_STATE_DIR }), world().system);
-  t.same(await call(alone, PATH, 'POST', john), { id: 1, ...john });
+  t.same(await call(alone, PATH, 'POST', john), { id: 1, plan: 'told at once', ...john });
   const { destinations } = await call(alone, 'state');
   t.match(destinations, { count: 1, synced: false, lastSync: null, reason: /No cloud is configured/ });
   await alone.stop();
@@ -465,8 +465,8 @@ t.test('the address book, alone and then with a cloud', async (t) => {
   await until(() => synced() === 1);
   t.match(cloud.screen.entries, [{ uid, room: 'B2' }, john]);
   t.same(await call(daemon, PATH), [
-    { id: 1, ...john },
-    { id: 2, ...jane },
+    { id: 1, plan: 'told at once', ...john },
+    { id: 2, plan: 'told at once', ...jane },
   ]);
   const put = new Promise<void>((resolve) => {
     cloud.answer = ({ method, path }) => {
