@@ -75,6 +75,10 @@ export class MachineClock extends MovedClock {
   waiting = 0;
   /** Nothing of this machine runs before then. */
   #asleepUntilMs = 0;
+  /** When the present suspend began; null: it is awake. */
+  #asleepFromMs: number | null = null;
+  /** All suspends before. */
+  #asleepMs = 0;
 
   /** `boot`: its number. `upMs`: how long it has been up. `wallMs`: what its wall shows now. */
   constructor(timeline: Timeline, { boot, upMs, wallMs }: { boot: number; upMs: number; wallMs: number }) {
@@ -91,6 +95,10 @@ export class MachineClock extends MovedClock {
 
   override bootMs(): number {
     return this.#timeline.nowMs - this.#bornMs;
+  }
+
+  override awakeMs(): number {
+    return (this.#asleepFromMs ?? this.#timeline.nowMs) - this.#bornMs - this.#asleepMs;
   }
 
   override after(ms: number, wake: () => void): Timer {
@@ -125,6 +133,7 @@ export class MachineClock extends MovedClock {
 
   /** Nothing of this machine runs for this long; its time goes on. */
   suspend(ms: number): void {
+    this.#asleepFromMs ??= this.#timeline.nowMs;
     this.#asleepUntilMs = Math.max(this.#asleepUntilMs, Math.ceil(this.#timeline.nowMs + ms));
     this.#timeline.at(this.#asleepUntilMs, () => this.#rouse());
   }
@@ -138,6 +147,8 @@ export class MachineClock extends MovedClock {
   /** What came due while the machine slept rings now. */
   #rouse(): void {
     if (this.isAsleep) return;
+    this.#asleepMs += this.#timeline.nowMs - (this.#asleepFromMs ?? this.#timeline.nowMs);
+    this.#asleepFromMs = null;
     for (const ring of this.#missed) {
       this.#missed.delete(ring);
       ring();

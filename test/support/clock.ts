@@ -29,6 +29,7 @@ export abstract class MovedClock implements Clock {
 
   abstract wallMs(): number;
   abstract bootMs(): number;
+  abstract awakeMs(): number;
   abstract after(ms: number, wake: () => void): Timer;
 
   trust(): Trust {
@@ -55,6 +56,8 @@ export class FakeClock extends MovedClock {
   fired = 0;
   #bootMs: number;
   #wallMs: number;
+  /** All suspends together. */
+  #asleepMs = 0;
   // In the order they were set: of two for the same moment the first goes first.
   readonly #waiting = new Set<Waiting>();
 
@@ -73,6 +76,10 @@ export class FakeClock extends MovedClock {
     return this.#bootMs;
   }
 
+  override awakeMs(): number {
+    return this.#bootMs - this.#asleepMs;
+  }
+
   override after(ms: number, wake: () => void): Timer {
     return this.#set(ms, wake, true);
   }
@@ -83,6 +90,7 @@ export class FakeClock extends MovedClock {
       boot: this.boot,
       wallMs: () => this.wallMs(),
       bootMs: () => this.bootMs(),
+      awakeMs: () => this.awakeMs(),
       after: (ms, wake) => this.#set(ms, wake, false),
       trust: () => this.trust(),
       confirm: () => this.confirm(),
@@ -122,6 +130,7 @@ export class FakeClock extends MovedClock {
 
   /** Lets time pass while nothing runs. Timers that come due meanwhile fire at the next advance. */
   suspend(ms: number): void {
+    this.#asleepMs += ms;
     this.#moveTo(this.#bootMs + ms);
   }
 

@@ -245,6 +245,10 @@ class BootedClock implements Clock {
     return this.#clock.bootMs() - this.#bornMs;
   }
 
+  awakeMs(): number {
+    return this.#clock.awakeMs();
+  }
+
   wallMs(): number {
     return this.#clock.wallMs();
   }

@@ -69,6 +69,7 @@ class KilledClock implements Clock {
   }
   wallMs = () => this.#clock.wallMs();
   bootMs = () => this.#clock.bootMs();
+  awakeMs = () => this.#clock.awakeMs();
   trust = () => this.#clock.trust();
   confirm = () => this.#clock.confirm();
   doubt = () => this.#clock.doubt();

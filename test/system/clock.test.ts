@@ -72,6 +72,17 @@ t.test('boot time runs on through a suspend, which the process’s own clock mis
   t.equal(clock.bootMs(), 102_000 + DAY_MS);
 });
 
+t.test('awake time misses a suspend, and takes no notice of a wall that leaps', async (t) => {
+  const { now, clock } = bench();
+  const beganMs = clock.awakeMs();
+  now.pass(500);
+  now.suspend(DAY_MS);
+  now.wallMs += DAY_MS;
+  t.equal(clock.awakeMs() - beganMs, 500);
+  now.pass(1500);
+  t.equal(clock.awakeMs() - beganMs, 2000);
+});
+
 t.test('boot time takes no notice of a wall that leaps', async (t) => {
   const { now, clock } = bench();
   clock.bootMs();

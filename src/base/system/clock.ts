@@ -14,6 +14,8 @@ export interface Clock {
   wallMs(): number;
   /** Milliseconds since this boot, suspend included; never goes back. */
   bootMs(): number;
+  /** Milliseconds since some moment of this run, suspend not included: how long the other programs could run, too. */
+  awakeMs(): number;
   /** The first eight hex digits of the kernel's boot id. */
   readonly boot: string;
   trust(): Trust;
@@ -44,7 +46,7 @@ const SLEEP_MS_MAX = MINUTE_MS;
 export interface ClockSource {
   /** Seconds since boot, suspends included. */
   uptimeS(): number;
-  /** A finer clock that may miss suspends. */
+  /** A finer clock that misses suspends. */
   processMs(): number;
   wallMs(): number;
   /** When a time server last set the clock, on the wall as it was then; null if none has in this boot. */
@@ -126,6 +128,10 @@ class SystemClock implements Clock {
       this.#bootAheadMs = Math.max(this.#bootAheadMs, uptimeMs - this.#lookedMs);
     }
     return Math.round(processMs + this.#bootAheadMs);
+  }
+
+  awakeMs(): number {
+    return Math.round(this.#source.processMs());
   }
 
   trust(): Trust {
