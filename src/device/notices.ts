@@ -1,7 +1,6 @@
 /**
  * The mails of the daemon itself: the digest of failures (FIELDPOST_FAILURES_TO) and the report after an outage
- * (FIELDPOST_RETURN_REPORT). Loaded only if one of them is set. Each goes through the queue as any mail does, and is told of
- * in no other.
+ * (FIELDPOST_RETURN_REPORT). Loaded only if one of them is set. Their own failures are told in no digest.
  *
  * A digest tells what failed or expired since the one before. The record of its acceptance says so, because it has the id of
  * the last failure in it (`Extras.notice`). So a restart tells nothing twice, and forgets nothing.
@@ -12,7 +11,7 @@
  */
 import { join } from 'node:path';
 import { DurableFile } from '../base/durable-file.js';
-import { FieldpostError, wordsOf } from '../base/errors.js';
+import { wordsOf } from '../base/errors.js';
 import { shapeOf } from '../base/json.js';
 import { HOUR_MS, MINUTE_MS } from '../base/limits.js';
 import { Alarm } from '../base/retry/alarm.js';
@@ -23,9 +22,10 @@ import type { RelayView } from '../base/views.js';
 import type { Delivery, Tell } from '../mail/delivery/delivery.js';
 import type { System } from '../mail/engine.js';
 import type { Address } from '../mail/message/address.js';
-import { type Message, NO_ATTACHMENTS } from '../mail/message/message.js';
+import type { Message } from '../mail/message/message.js';
 import type { IsWanted, Store } from '../mail/store/store.js';
 import { UNTOLD_MAX } from '../mail/store/weight.js';
+import { OwnMessages, ownMail } from './own-messages.js';
 import type { DeviceConfig } from './settings.js';
 
 /** More failures may follow the first one. */
@@ -60,8 +60,7 @@ export class Notices {
   readonly #options: NoticesOptions;
   readonly #digest: Digest;
   readonly #report: ReturnReports;
-  /** A line says that one waits. */
-  #isTold = false;
+  readonly #messages: OwnMessages;
 
   /** Reads what an earlier run has left. */
   static async open(options: NoticesOptions): Promise<Notices> {
@@ -72,6 +71,7 @@ export class Notices {
 
   private constructor(options: NoticesOptions) {
     this.#options = options;
+    this.#messages = new OwnMessages(options);
     const post: Post = (...mail) => this.#post(...mail);
     this.#digest = new Digest(options, post);
     this.#report = new ReturnReports(options, post);
@@ -93,32 +93,9 @@ export class Notices {
   }
 
   readonly #post: Post = async (to, subject, lines, notice) => {
-    const { store, delivery, hostname, log } = this.#options;
-    const content = {
-      subject: `${hostname()}: ${subject}`,
-      plain: lines.map((line) => `${line}\r\n`).join(''),
-      html: '',
-    };
-    const draft = {
-      type: 1 as const,
-      destination: to,
-      content,
-      attachments: NO_ATTACHMENTS,
-      ignored: [],
-      notice,
-    };
-    try {
-      const { ids } = await store.accept([draft], null);
-      delivery.nudge();
-      this.#isTold = false;
-      return ids[0] ?? null;
-    } catch (error) {
-      // Such as a full queue or disk.
-      if (!(error instanceof FieldpostError)) throw error;
-      if (!this.#isTold) log.warn('notice waits', { subject: content.subject, reason: wordsOf(error) });
-      this.#isTold = true;
-      return null;
-    }
+    const told = `${this.#options.hostname()}: ${subject}`;
+    const ids = await this.#messages.post([ownMail(to, told, lines, { notice })], told);
+    return ids?.[0] ?? null;
   };
 }
 
