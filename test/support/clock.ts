@@ -134,6 +134,11 @@ export class FakeClock extends MovedClock {
     this.#moveTo(this.#bootMs + ms);
   }
 
+  /** Lets time pass while this process alone stands still. Its timers fire late, as above. */
+  stall(ms: number): void {
+    this.#moveTo(this.#bootMs + ms);
+  }
+
   /** The clock of the next boot, after `offMs` without power; its wall has run on, unless it shows `wallMs`. */
   reboot({ offMs = 0, wallMs = this.#wallMs + offMs }: { offMs?: number; wallMs?: number } = {}): FakeClock {
     const boot = (Number.parseInt(this.boot, 16) + 1).toString(16);

@@ -4,6 +4,9 @@
 
 import { wallMsOf } from '../../src/base/stamp.js';
 import type { LogFields } from '../../src/base/system/log.js';
+import { type Alive, lazyAlive } from '../../src/device/alive.js';
+import type { AliveWatch } from '../../src/device/alive-watch.js';
+import { AddressBook } from '../../src/device/book/address-book.js';
 import { Notices } from '../../src/device/notices.js';
 import type { DeviceConfig } from '../../src/device/settings.js';
 import { Delivery } from '../../src/mail/delivery/delivery.js';
@@ -14,11 +17,16 @@ import { FakeClock, settled } from './clock.js';
 import { CONFIG, FakeRelays, post, TAKEN, trouble } from './delivery.js';
 import { FaultyDisk } from './faulty-disk.js';
 import { openOn, STATE_DIR } from './store.js';
-import { configOf } from './system.js';
+import { configOf, drawn } from './system.js';
+
+/** Other chance than that of the store. */
+const EPISODE_SEED = 1000;
 
 interface RebootOptions {
   /** Pulls the plug instead of a clean stop. */
   readonly plug?: boolean;
+  /** What is left after a cut that came before; by default the plug is pulled now. */
+  readonly disk?: FaultyDisk | null;
   readonly offMs?: number;
   /** The wall clock at the next boot; by default it has gone on. */
   readonly wallMs?: number;
@@ -40,7 +48,11 @@ export class Device {
   readonly mails: string[] = [];
   /** A reload changes it. */
   readonly config: DeviceConfig;
+  /** How often the names of programs that are late have changed. */
+  lateNews = 0;
   #notices: Notices | null = null;
+  #alive: Alive | null = null;
+  #book: AddressBook | null = null;
   #store: Store | null = null;
   #delivery: Delivery | null = null;
   #boots = 0;
@@ -69,6 +81,22 @@ export class Device {
     this.#notices.follow();
   }
 
+  /** The programs that must give signs. */
+  get alive(): Alive {
+    if (this.#alive === null) throw new Error('the device is off');
+    return this.#alive;
+  }
+
+  get book(): AddressBook {
+    if (this.#book === null) throw new Error('the device is off');
+    return this.#book;
+  }
+
+  /** A sign of a program. */
+  async sign(...sign: Parameters<AliveWatch['sign']>): Promise<boolean> {
+    return await (await this.alive.open()).sign(...sign);
+  }
+
   get store(): Store {
     if (this.#store === null) throw new Error('the device is off');
     return this.#store;
@@ -88,13 +116,14 @@ export class Device {
     while (this.store.counts().sending > 0);
   }
 
-  async reboot({ plug = false, ...clock }: RebootOptions = {}): Promise<void> {
+  async reboot({ plug = false, disk: left = null, ...clock }: RebootOptions = {}): Promise<void> {
     if (plug) {
-      const disk = this.disk.afterPowerCut('nothing');
+      const disk = left ?? this.disk.afterPowerCut('nothing');
       this.disk.cutPower();
       this.disk = disk;
     } else {
       await this.#notices?.stop();
+      await this.#alive?.stop();
       await this.#delivery?.stop();
       await this.store.close();
     }
@@ -146,6 +175,16 @@ export class Device {
     });
     this.#delivery = delivery;
     await this.follow();
+    this.#book = new AddressBook(store.book);
+    this.#alive = lazyAlive({
+      ...{ store, disk, clock, log, delivery, book: this.#book, directory: config.stateDir },
+      hostname: () => 'gw-17',
+      homesOf: (address) => [address],
+      hasCloud: config.cloud !== null,
+      ...drawn(EPISODE_SEED + this.#boots),
+      changed: () => void this.lateNews++,
+    });
+    await this.#alive.begin();
     delivery.start();
     await this.pass(0);
   }
