@@ -738,7 +738,7 @@ t.test('the map of the source names files and rooms that exist', async (t) => {
   t.ok(paths.length > 20 && rooms.length > 15, 'it names some');
   const known = [...tree.keys()];
   // What a device or a user has is no file of the source.
-  const isOfDevice = (path: string) => /^(?:store|settings|relay-token|outage|quiet)\.json$/.test(path);
+  const isOfDevice = (path: string) => /^(?:store|settings|relay-token|outage|quiet|alive)\.json$/.test(path);
   t.strictSame(
     [
       ...paths.filter((path) => !isOfDevice(path) && !known.some((one) => `/${one}`.endsWith(`/${path}`))),

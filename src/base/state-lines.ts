@@ -50,6 +50,8 @@ export type DaemonState = Partial<{
     lastSync: string | null;
     reason?: string | null;
   };
+  /** Programs that must give signs, and the names of those that are late. */
+  alive: { count: number; late: readonly string[] };
   /** JSON writes an infinite number as null. */
   storage: Omit<StorageState, 'freeBytes'> & { freeBytes: number | null };
   clock: { trusted: boolean; now?: string };
@@ -79,6 +81,7 @@ export function stateLines(state: DaemonState, time: ShowTime, isPage = false): 
     ...queue(state, isPage),
     ...link(state, time),
     ...destinations(state, time),
+    ...alive(state),
     ...storage(state),
     ...clock(state),
     ...settings(state, time),
@@ -96,6 +99,7 @@ type Said = readonly [mood: Mood, words: string];
  *
  *     the device is quiet                                 uneasy  until when, and why
  *     the storage, the queue or the settings refuse       bad     why
+ *     a program gives no sign                             bad     which
  *     messages wait, and delivery is on hold              uneasy  how many, and that
  *     emails wait, and no relay is configured             uneasy  how many, and that
  *     emails wait, and the relay fails or refuses         uneasy  how many, its reason, since when; after 15 min bad
@@ -119,7 +123,7 @@ export function headline(state: DaemonState, time: ShowTime): Said | null {
 }
 
 function headlineOf(state: DaemonState, time: ShowTime): Said | null {
-  const refused = refusals(state);
+  const refused = [...refusals(state), ...silences(state)];
   const { queue } = state;
   if (queue === undefined) return refused[0] ?? null;
   const waiting = queue.queued + queue.sending + queue.deferred;
@@ -151,6 +155,23 @@ function refusals({ storage, queue, settings }: DaemonState): Said[] {
   if (settings?.state === 'refused')
     said.push(['bad', `the new settings are refused${because(settings.reason)}`]);
   return said;
+}
+
+/** Which programs give no sign. */
+function silences({ alive }: DaemonState): Said[] {
+  if (alive === undefined || alive.late.length === 0) return [];
+  return [['bad', `${lateWords(alive.late)} no sign`]];
+}
+
+/** So many names are told. */
+const LATE_SHOWN_MAX = 3;
+
+function lateWords(late: readonly string[]): string {
+  const rest = late.length - LATE_SHOWN_MAX;
+  const names = rest > 0 ? [...late.slice(0, LATE_SHOWN_MAX), `${rest} more`] : late;
+  const last = names.length > 1 ? ` and ${names.at(-1)}` : '';
+  const first = last === '' ? names : names.slice(0, -1);
+  return `${first.join(', ')}${last} ${late.length === 1 ? 'gives' : 'give'}`;
 }
 
 /** How many messages wait, and for what. An older daemon does not tell which wait for the cloud. */
@@ -350,6 +371,13 @@ function destinations({ destinations, link }: DaemonState, time: ShowTime): Stat
   if (hidden > 0)
     lines.push(['', 'uneasy', `${hidden} more in the cloud, which this version does not understand`]);
   return lines;
+}
+
+function alive({ alive }: DaemonState): StateLine[] {
+  if (alive === undefined || alive.count === 0) return [];
+  const { count, late } = alive;
+  if (late.length === 0) return [['programs', 'good', `${counted(count, 'program')} watched`]];
+  return [['programs', 'bad', `${lateWords(late)} no sign; ${count} watched`]];
 }
 
 function storage({ storage }: DaemonState): StateLine[] {

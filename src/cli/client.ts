@@ -83,14 +83,14 @@ export function isPassing({ status, code }: CallError): boolean {
 }
 
 /** A function that calls the daemon of the context's environment. Throws CommandError (78) if the settings are wrong. */
-export function connect(context: CommandContext): Call {
+export function connect(context: CommandContext, purpose: Purpose = 'operate'): Call {
   const ours = Object.fromEntries(KEYS.map((key) => [key, context.env[key]]));
   const parsed = context.settings.parse(ours, context.read, context);
   if ('problems' in parsed)
     throw new CommandError(EXIT.config, parsed.problems.map(formatProblem).join('\n'));
   const { listen, apiToken } = parsed.config;
   const listeners = [...(context.ofService ? context.sockets : []), ...listen];
-  return firstOf(waysOver(listeners, 'operate', apiToken, context));
+  return firstOf(waysOver(listeners, purpose, apiToken, context));
 }
 
 /** Calls over the first way that works. */

@@ -26,6 +26,7 @@ const COMMANDS: Program<CommandContext>['commands'] = {
   destinations: async () => (await import('./destinations.js')).destinations,
   drill: async () => (await import('./telling.js')).drill,
   lastword: async () => (await import('./telling.js')).lastWord,
+  alive: async () => (await import('./alive.js')).alive,
   run: async () => run,
   sendmail: async () => (await import('./sendmail.js')).sendmailAs('sendmail'),
   purge: async () => (await import('./purge.js')).purge,

@@ -26,18 +26,19 @@ export const PROGRAMS_MAX = 100;
 export const TOLD_MAX = 5;
 export const TOLD_WINDOW_MS = HOUR_MS;
 
-export type Phase = 'good' | 'late' | 'told' | 'back' | 'hidden';
+/** A row of the table. */
+export type AlivePhase = 'good' | 'late' | 'told' | 'back' | 'hidden';
 
 /** What must survive a restart. */
-export interface Kept {
-  readonly phase: Exclude<Phase, 'hidden'>;
+export interface KeptState {
+  readonly phase: Exclude<AlivePhase, 'hidden'>;
   /** The id of the last episode; empty before the first. */
   readonly episode: string;
 }
 
 /** A program that is watched. */
-export interface Watched extends Omit<Kept, 'phase'> {
-  readonly phase: Phase;
+export interface AliveState extends Omit<KeptState, 'phase'> {
+  readonly phase: AlivePhase;
   readonly withinMs: number;
   /** When something happens without a sign; Infinity: never. */
   readonly dueMs: number;
@@ -52,33 +53,33 @@ export type AliveEvent =
   | { readonly kind: 'queued'; readonly phase: 'late' | 'back'; readonly episode: string };
 
 /** A new program, which gives its first sign. */
-export function firstSign(withinMs: number, nowMs: number): Watched {
+export function firstSign(withinMs: number, nowMs: number): AliveState {
   return { phase: 'good', episode: '', withinMs, dueMs: nowMs + withinMs, toldMs: [] };
 }
 
 /** A program of an earlier run, at the start of the daemon. */
-export function restored({ phase, episode }: Kept, withinMs: number, nowMs: number): Watched {
+export function restored({ phase, episode }: KeptState, withinMs: number, nowMs: number): AliveState {
   const dueMs = isLate(phase) ? Number.POSITIVE_INFINITY : nowMs + withinMs;
   return { phase, episode, withinMs, dueMs, toldMs: [] };
 }
 
 /** What a restart must know of it. A hidden one begins anew. */
-export function keptOf({ phase, episode }: Watched): Kept {
+export function keptOf({ phase, episode }: AliveState): KeptState {
   return { phase: phase === 'hidden' ? 'good' : phase, episode };
 }
 
 /** True if no sign came in time. */
-export function isLate(phase: Phase): boolean {
+export function isLate(phase: AlivePhase): boolean {
   return phase === 'late' || phase === 'told' || phase === 'hidden';
 }
 
 /** The message that people must get; null: none. */
-export function owedIn(phase: Phase): 'late' | 'back' | null {
+export function owedIn(phase: AlivePhase): 'late' | 'back' | null {
   return phase === 'late' || phase === 'back' ? phase : null;
 }
 
 /** The table. */
-export function step(watched: Watched, event: AliveEvent, nowMs: number): Watched {
+export function step(watched: AliveState, event: AliveEvent, nowMs: number): AliveState {
   const { phase } = watched;
   switch (event.kind) {
     case 'sign': {
@@ -96,7 +97,7 @@ export function step(watched: Watched, event: AliveEvent, nowMs: number): Watche
   }
 }
 
-function overdue(watched: Watched, episode: string, nowMs: number): Watched {
+function overdue(watched: AliveState, episode: string, nowMs: number): AliveState {
   const toldMs = watched.toldMs.filter((ms) => nowMs - ms < TOLD_WINDOW_MS);
   const [oldestMs = nowMs] = toldMs;
   if (toldMs.length < TOLD_MAX)

@@ -26,15 +26,15 @@ import { asDiskError } from '../mail/store/disk-error.js';
 import type { Store } from '../mail/store/store.js';
 import {
   type AliveEvent,
+  type AliveState,
   firstSign,
   isLate,
-  type Kept,
+  type KeptState,
   keptOf,
   owedIn,
   PROGRAMS_MAX,
   restored,
   step,
-  type Watched,
 } from './alive-rule.js';
 import type { AddressBook } from './book/address-book.js';
 import { OwnMessages, ownMail, ownShort } from './own-messages.js';
@@ -45,6 +45,7 @@ const RETRY_MS = MINUTE_MS;
 const STALL_MS = 5 * SECOND_MS;
 const EPISODE_BYTES = 8;
 
+/** The parts that the watch uses. */
 export interface AliveOptions extends Pick<System, 'clock' | 'log' | 'hostname' | 'randomBytes'> {
   readonly disk: Disk;
   readonly path: string;
@@ -83,7 +84,7 @@ interface Silence {
 }
 
 /** A program in `alive.json`. */
-interface KeptProgram extends Kept {
+interface KeptProgram extends KeptState {
   readonly name: string;
   readonly withinMs: number;
   readonly to: Address | null;
@@ -104,7 +105,7 @@ interface File {
 interface Program {
   readonly name: string;
   to: Address | null;
-  watched: Watched;
+  watched: AliveState;
   /** The last sign on the boot's clock; null: none since the start of the daemon. */
   signMs: number | null;
   silence: Silence | null;
@@ -229,7 +230,7 @@ export class AliveWatch {
     await this.#change([...others, { ...first, to, watched: { ...first.watched, withinMs } }]);
     this.#programs.set(name, first);
     first.to = to;
-    log.info(known ? 'program watched otherwise' : 'program watched', { program: name, withinMs, to });
+    log.info('program watched', { program: name, withinMs, to });
     this.#signed(first, withinMs);
     return !known;
   }

@@ -28,10 +28,12 @@ import type { Address } from '../mail/message/address.js';
 import type { BeginMail } from '../mail/message/message.js';
 import { heloNameOf, homesOf, isOfThisDevice, mayBeFrom } from '../mail/names.js';
 import { openStore, type Store } from '../mail/store/store.js';
+import { type Alive, lazyAlive } from './alive.js';
 import { type ApiContext, smtpSharerOf } from './api/context.js';
 import { createApi } from './api/server.js';
 import { AddressBook } from './book/address-book.js';
 import { type LazyHistory, lazyHistory } from './history/lazy-history.js';
+import type { HeartbeatReport } from './link/client.js';
 import type { Link } from './link/link.js';
 import type { Sync } from './link/sync.js';
 import type { Notices } from './notices.js';
@@ -72,6 +74,7 @@ interface Parts {
   readonly homesOf: (address: Address) => readonly Address[];
   readonly refused: RefusedTotals;
   readonly history: LazyHistory;
+  readonly alive: Alive;
   /** Who writes the mails of the daemon itself; null until a setting asks for it. */
   readonly notices: { by: Notices | null };
   /** Retries relays and cloud at once: the network has changed, or a person wants it. */
@@ -126,8 +129,10 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
   const refused = new RefusedTotals();
   const link = cloud?.link ?? null;
   const history = lazyHistory({ ...system, ...mailParts, delivery, link, directory: live.stateDir });
+  const alive = watchPrograms({ ...system, ...mailParts, book, delivery, directory: live.stateDir }, cloud);
   const api = createApi({
     ...mailParts,
+    alive,
     book,
     refused,
     ...system,
@@ -152,8 +157,20 @@ async function build(live: DeviceConfig, system: System, store: Store): Promise<
   // Loaded with the first mail over SMTP.
   const beginMail: BeginMail = async (terms) =>
     (await import('./api/mail-door.js')).createMailDoor(mailParts)(terms);
-  const { homesOf } = mailParts;
-  return { live, system, store, cloud, delivery, api, beginMail, homesOf, refused, history, notices, wake };
+  const made = { live, system, store, cloud, delivery, api, beginMail, homesOf: mailParts.homesOf };
+  return { ...made, refused, history, alive, notices, wake };
+}
+
+/** Makes the watch over programs that must give signs. */
+function watchPrograms(
+  options: Omit<Parameters<typeof lazyAlive>[0], 'hasCloud' | 'changed'>,
+  cloud: CloudSide | null,
+): Alive {
+  const changed = () => {
+    // Offline, the next heartbeat says it.
+    if (cloud?.link.isOnline) void cloud.link.sayNow();
+  };
+  return lazyAlive({ ...options, hasCloud: cloud !== null, changed });
 }
 
 /** What is known of addresses: by the settings, the names of this device and the address book, as they are at each call. */
@@ -176,7 +193,7 @@ async function followNotices({ live, system, store, delivery, notices }: Parts):
 }
 
 async function start(parts: Parts): Promise<Daemon> {
-  const { live, system, store, cloud, delivery, api, history, notices, wake } = parts;
+  const { live, system, store, cloud, delivery, api, history, alive, notices, wake } = parts;
   const { log } = system;
   let isApiOpen = false;
   const smtp = await openSmtp(parts, () => isApiOpen);
@@ -190,8 +207,9 @@ async function start(parts: Parts): Promise<Daemon> {
   warnOfHanded(parts, 'listen', listeners.addresses);
   warnOfHanded(parts, 'smtpListen', smtp?.addresses ?? []);
   await followNotices(parts);
+  await alive.begin();
   delivery.start();
-  cloud?.start(delivery);
+  cloud?.start(delivery, () => lateReportOf(alive));
   const isOffline = () => isRelayDown(delivery.relayView().state) || cloud?.link.isOnline === false;
   const network = system.watchNetwork?.(() => {
     log.debug('network changed');
@@ -219,7 +237,7 @@ async function start(parts: Parts): Promise<Daemon> {
           const closed = [listeners.close(), smtp?.close()];
           await Promise.all([...closed, api.stop(STOP_REQUESTS_MS), smtp?.stop(STOP_REQUESTS_MS)]);
         },
-        async () => void (await Promise.all([notices.by?.stop(), delivery.stop()])),
+        async () => void (await Promise.all([notices.by?.stop(), alive.stop(), delivery.stop()])),
         async () => cloud?.sync.stop(),
         // The goodbye is the last request to the cloud.
         async () => cloud?.link.stop(next && hasMoved(live, next) ? 'moved' : 'stopping'),
@@ -354,6 +372,14 @@ function identityOf({ smtpCert: cert, smtpKey: key }: DeviceConfig) {
   return cert === null || key === null ? null : { cert, key };
 }
 
+/** What a heartbeat says of programs that give no sign; nothing if there is none. */
+type LateReport = Pick<HeartbeatReport, 'late'>;
+
+function lateReportOf(alive: Alive): LateReport {
+  const { late } = alive.view();
+  return late.length > 0 ? { late } : {};
+}
+
 /** The parts that exist if a cloud is configured. */
 interface CloudSide {
   readonly link: Link;
@@ -363,8 +389,11 @@ interface CloudSide {
   readonly telling: ApiContext['telling'];
   /** Sends SMS, calls and pushes. */
   readonly short: ShortWay;
-  /** Starts the link, which wakes the delivery when it comes online, and reports the state of its relays. */
-  start(delivery: Pick<Delivery, 'wake' | 'relayView'>): void;
+  /**
+   * Starts the link, which wakes the delivery when it comes online, and reports the state of its relays. `late`: the
+   * programs that give no sign.
+   */
+  start(delivery: Pick<Delivery, 'wake' | 'relayView'>, late: () => LateReport): void;
   close(): void;
 }
 
@@ -388,15 +417,13 @@ async function openCloud(
   const place = `${cloud.url}/devices/${cloud.deviceId}`;
   const sayNow = (word?: string) => link.sayNow(word);
   const quiet = await Quiet.open({ ...system, directory: config.stateDir, cloud: place, sayNow });
-  // The delivery is built later than the link.
+  // The delivery is built later than the link, and so is the watch over programs.
   let relayState = (): RelayView['state'] => 'unknown';
+  let lateReport = (): LateReport => ({});
   const link = new Link({
     client,
     config,
-    report() {
-      const { queued, sending, deferred, failed } = store.counts();
-      return { queue: { queued: queued + sending, deferred, failed }, version, relay: relayState() };
-    },
+    report: () => ({ ...queueReport(store), version, relay: relayState(), ...lateReport() }),
     untold: () => quiet.untold(),
     ...system,
   });
@@ -418,8 +445,9 @@ async function openCloud(
       sendMail: (mail, signal) => client.sendMail(mail, signal),
       isOnline: () => link.isOnline,
     },
-    start(delivery) {
+    start(delivery, late) {
       relayState = () => delivery.relayView().state;
+      lateReport = late;
       const online = () => {
         delivery.wake();
         sync.online();
@@ -428,6 +456,11 @@ async function openCloud(
     },
     close,
   };
+}
+
+function queueReport(store: Store) {
+  const { queued, sending, deferred, failed } = store.counts();
+  return { queue: { queued: queued + sending, deferred, failed } };
 }
 
 /** The link, with the reason why messages wait although it is online. */

@@ -86,6 +86,27 @@ async function callTelling(call: (method: string, path: string, more?: object) =
   for (let kind = 0; kind < 3; kind++) await call('POST', '/api/internal/drill');
 }
 
+/** All answers of the calls of programs that give signs. */
+async function callAlive(
+  api: TestApi,
+  call: (method: string, path: string, more?: object) => Promise<unknown>,
+) {
+  const [all, one] = ['/api/internal/alive', '/api/internal/alive/{id}'];
+  const sign = (id: string, query = '?within=10m') => call('PUT', one, { id, query });
+  for (const query of ['?within=10m&to=ops@example.com', '?within=10m&to=ops@example.com', '?within=5'])
+    await sign('plc', query);
+  await call('GET', all);
+  await api.fillDisk();
+  await sign('other');
+  await api.emptyDisk();
+  api.disk.onOperation = () => 'error:ENOSPC';
+  await call('DELETE', one, { id: 'plc' });
+  api.disk.onOperation = () => 'ok';
+  for (let index = 0; index < 100; index++) await sign(`p${index}`);
+  await call('DELETE', one, { id: 'plc' });
+  await call('DELETE', one, { id: 'plc' });
+}
+
 test('the answers are those that the document describes', async (t) => {
   await using api = await startApi({
     settings: { maxBatch: 2, maxMessageBytes: 1000, apiToken: 's3cret' },
@@ -173,6 +194,7 @@ test('the answers are those that the document describes', async (t) => {
   await call('POST', '/api/internal/queue/purge', { query: '?damaged=perhaps' });
   await call('POST', '/api/internal/relay/trial');
   await callTelling(call);
+  await callAlive(api, call);
   await using alone = await startApi();
   for (const [method, path, body] of NEED_CLOUD) {
     const { status } = await alone.call(method, path, {
@@ -262,6 +284,7 @@ test('programs made from the document have names, kinds and a server', async (t)
     ...['retryFailed', 'flushQueue', 'holdQueue', 'releaseQueue', 'purgeQueue', 'tryRelays'],
     ...['listDestinations', 'addDestination', 'getDestination', 'replaceDestination', 'removeDestination'],
     ...['testDestination', 'beginDrill', 'getQuiet', 'beginQuiet', 'endQuiet', 'sayLastWord'],
+    ...['listPrograms', 'giveSign', 'endWatch'],
     ...['getHistory', 'getState', 'getHealth', 'getEvents', 'getMetrics', 'getStatusPage', 'getDescription'],
   ]);
   const { oneOf, discriminator } = components.schemas.Draft;

@@ -3,16 +3,16 @@ import t from 'tap';
 import { MINUTE_MS } from '../../src/base/limits.js';
 import {
   type AliveEvent,
+  type AlivePhase,
+  type AliveState,
   firstSign,
   isLate,
   keptOf,
   owedIn,
-  type Phase,
   restored,
   step,
   TOLD_MAX,
   TOLD_WINDOW_MS,
-  type Watched,
 } from '../../src/device/alive-rule.js';
 import { seededRandom, testSeed } from '../support/random.js';
 
@@ -28,7 +28,15 @@ const DUE: AliveEvent = { kind: 'due', episode: 'new' };
 const queued = (phase: 'late' | 'back', episode = 'old'): AliveEvent => ({ kind: 'queued', phase, episode });
 
 /** The phase and the due moment before, who was told, the event, and the same after it. */
-type Row = readonly [Phase, number, readonly number[], AliveEvent, Phase, number, episode: 'old' | 'new'];
+type Row = readonly [
+  AlivePhase,
+  number,
+  readonly number[],
+  AliveEvent,
+  AlivePhase,
+  number,
+  episode: 'old' | 'new',
+];
 
 const NEXT_MS = NOW_MS + WITHIN_MS;
 const ROWS: readonly Row[] = [
@@ -59,7 +67,7 @@ const ROWS: readonly Row[] = [
 
 t.test('each row of the table', async (t) => {
   for (const [phase, dueMs, toldMs, event, next, nextDueMs, episode] of ROWS) {
-    const before: Watched = { phase, episode: 'old', withinMs: WITHIN_MS, dueMs, toldMs };
+    const before: AliveState = { phase, episode: 'old', withinMs: WITHIN_MS, dueMs, toldMs };
     const { toldMs: _, ...after } = step(before, event, NOW_MS);
     const wanted = { phase: next, episode, withinMs: WITHIN_MS, dueMs: nextDueMs };
     t.same(after, wanted, `${phase} ${event.kind} ${next}`);
@@ -72,13 +80,13 @@ t.test('a sign may bring another limit', async (t) => {
 });
 
 t.test('who is late, and whose message is owed', async (t) => {
-  const phases: readonly Phase[] = ['good', 'late', 'told', 'back', 'hidden'];
+  const phases: readonly AlivePhase[] = ['good', 'late', 'told', 'back', 'hidden'];
   t.same(phases.filter(isLate), ['late', 'told', 'hidden']);
   t.same(phases.map(owedIn), [null, 'late', null, 'back', null]);
 });
 
 t.test('a restart gives the whole limit again, and leaves who is late so', async (t) => {
-  const WANTED: readonly (readonly [Phase, Phase, number])[] = [
+  const WANTED: readonly (readonly [AlivePhase, AlivePhase, number])[] = [
     ['good', 'good', NEXT_MS],
     ['back', 'back', NEXT_MS],
     ['late', 'late', NEVER],
@@ -86,7 +94,7 @@ t.test('a restart gives the whole limit again, and leaves who is late so', async
     ['hidden', 'good', NEXT_MS],
   ];
   for (const [phase, next, dueMs] of WANTED) {
-    const before: Watched = { phase, episode: 'old', withinMs: WITHIN_MS, dueMs: 7, toldMs: many };
+    const before: AliveState = { phase, episode: 'old', withinMs: WITHIN_MS, dueMs: 7, toldMs: many };
     const after = restored(keptOf(before), WITHIN_MS, NOW_MS);
     t.same(after, { phase: next, episode: 'old', withinMs: WITHIN_MS, dueMs, toldMs: [] }, phase);
   }

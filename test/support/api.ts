@@ -15,6 +15,7 @@ import { RefusedTotals } from '../../src/base/http/problem.js';
 import { MIB, STORAGE_RETRY_MS } from '../../src/base/limits.js';
 import { openListeners } from '../../src/base/system/listen.js';
 import { createLog } from '../../src/base/system/log.js';
+import { lazyAlive } from '../../src/device/alive.js';
 import type { ApiContext } from '../../src/device/api/context.js';
 import { createApi } from '../../src/device/api/server.js';
 import { AddressBook } from '../../src/device/book/address-book.js';
@@ -25,6 +26,7 @@ import { FakeClock, settled } from './clock.js';
 import { assertDescribed } from './described.js';
 import type { FaultyDisk } from './faulty-disk.js';
 import { openQuietly, STATE_DIR } from './store.js';
+import { drawn } from './system.js';
 
 const SPOOL = `${STATE_DIR}/spool`;
 
@@ -99,12 +101,27 @@ export async function startApi(options: StartOptions = {}) {
   const uploads = countUploads(store);
   const lines: string[] = [];
   const book = new AddressBook(store.book);
+  const log = createLog({
+    level: 'debug',
+    priorities: true,
+    write: (line) => lines.push(line),
+    wallMs: Date.now,
+  });
+  const alive = lazyAlive({
+    ...{ store, disk, clock, log, book, directory: STATE_DIR },
+    ...drawn(2),
+    hostname: () => 'pump-3',
+    homesOf: (address) => [address],
+    hasCloud: false,
+    delivery: { nudge: () => undefined },
+    changed: () => undefined,
+  });
   const api = createApi({
     store,
     book,
     settings: { ...SETTINGS, ...settings },
     clock,
-    log: createLog({ level: 'debug', priorities: true, write: (line) => lines.push(line), wallMs: Date.now }),
+    log,
     version: '1.2.3',
     startedBootMs: clock.bootMs(),
     accepted: { total: 0 },
@@ -129,6 +146,7 @@ export async function startApi(options: StartOptions = {}) {
     }),
     linkState: () => null,
     telling: null,
+    alive,
     history: async () => [],
     mayBeFrom: (address) => address === 'device@example.com',
     isOfThisDevice: isOfDevice,
@@ -237,6 +255,7 @@ export async function startApi(options: StartOptions = {}) {
       const stopped = api.stop(0);
       await clock.advance(0);
       await stopped;
+      await alive.stop();
       await closed;
     },
   };

@@ -48,6 +48,13 @@ const CHANGES: readonly Row[] = [
     'uneasy',
     'nothing waits; the cloud link has been offline since 14:02: no route to host',
   ],
+  [{ alive: { count: 3, late: [] } }, 'good', 'all is well, nothing waits'],
+  [{ alive: { count: 3, late: ['plc'] } }, 'bad', 'plc gives no sign'],
+  [
+    { alive: { count: 9, late: ['a', 'b', 'c', 'd', 'e'] }, queue: mails },
+    'bad',
+    'a, b, c and 2 more give no sign; 2 waiting',
+  ],
   [{ queue: { ...none, held: true } }, 'uneasy', 'nothing waits, and delivery is on hold'],
   [{ queue: { ...none, failed: 3 } }, 'uneasy', 'nothing waits; 3 failed'],
   [

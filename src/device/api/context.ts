@@ -13,6 +13,7 @@ import type { LinkView, Outcomes, RelayView, SettingsFault, SyncView, TriedRelay
 import type { Address } from '../../mail/message/address.js';
 import type { EmailDraft } from '../../mail/message/message.js';
 import type { Store } from '../../mail/store/store.js';
+import type { Alive } from '../alive.js';
 import type { AddressBook } from '../book/address-book.js';
 import type { ShownRow } from '../history/history.js';
 import type { Step } from '../history/rows.js';
@@ -97,6 +98,8 @@ export interface ApiContext extends MemoryListeners {
   linkState(): LinkView | null;
   /** The same. */
   readonly telling: Telling | null;
+  /** The programs that must give signs. */
+  readonly alive: Pick<Alive, 'open' | 'view'>;
   outcomes(): Outcomes;
   history(step: Step): Promise<readonly ShownRow[]>;
   /** True unless the wall clock is known to be wrong. */

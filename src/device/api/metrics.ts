@@ -52,6 +52,8 @@ function metricsOf(context: ApiContext): string[] {
       Number(isSynced),
     ),
     gauge('link_state', '1 for the state the cloud link is in.', oneOf(LINK_STATES, link)),
+    gauge('programs_watched', 'Programs that must give signs.', context.alive.view().count),
+    gauge('programs_late', 'Those of them that gave no sign in time.', context.alive.view().late.length),
     gauge(
       'settings_refused',
       '1 while the daemon uses earlier settings because the latest are invalid.',

@@ -18,6 +18,7 @@ interface Route extends Routed {
 
 export const MESSAGES = '/api/internal/messages';
 const QUEUE = '/api/internal/queue';
+const ALIVE = '/api/internal/alive';
 const { DESTINATIONS } = destinations;
 
 export const ROUTES: readonly Route[] = [
@@ -43,6 +44,9 @@ export const ROUTES: readonly Route[] = [
   { method: 'PUT', path: '/api/internal/quiet', handle: told('putQuiet'), access: 'operators' },
   { method: 'DELETE', path: '/api/internal/quiet', handle: told('deleteQuiet'), access: 'operators' },
   { method: 'PUT', path: '/api/internal/lastword', handle: told('putLastWord'), access: 'operators' },
+  { method: 'GET', path: ALIVE, handle: alive('listAlive'), access: 'operators' },
+  { method: 'PUT', path: `${ALIVE}/{id}`, handle: alive('putAlive'), access: 'senders' },
+  { method: 'DELETE', path: `${ALIVE}/{id}`, handle: alive('deleteAlive'), access: 'senders' },
   { method: 'POST', path: '/api/internal/relay/trial', handle: tryRelays, access: 'operators' },
   { method: 'GET', path: '/api/internal/state', handle: getState, access: 'operators' },
   { method: 'GET', path: '/api/internal/history', handle: getHistory, access: 'operators' },
@@ -57,6 +61,10 @@ export const ROUTES: readonly Route[] = [
 
 function told(call: keyof typeof import('./telling.js')): Route['handle'] {
   return async (exchange, context) => (await import('./telling.js'))[call](exchange, context);
+}
+
+function alive(call: keyof typeof import('./alive.js')): Route['handle'] {
+  return async (exchange, context) => (await import('./alive.js'))[call](exchange, context);
 }
 
 async function getEvents(exchange: Exchange, context: ApiContext): Promise<void> {

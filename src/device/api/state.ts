@@ -53,6 +53,7 @@ export function stateOf(context: ApiContext): object {
       lastSync: isoOrNull(lastSyncMs),
       reason,
     },
+    alive: context.alive.view(),
     storage: store.storage(),
     clock: { trusted: context.clockTrusted(), now: isoOf(nowMs) },
     settings: settingsView(context.settingsFault(), startedMs),
