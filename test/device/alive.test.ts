@@ -161,9 +161,10 @@ t.test(
 );
 
 t.test('a power cut at any operation: each message comes once, and none is lost', async (t) => {
-  const kinds = (['nothing', 'everything'] as const).flatMap((kind) =>
-    [true, false].map((isLinkUp) => [kind, isLinkUp] as const),
-  );
+  const kinds = [
+    ['everything', false],
+    ['nothing', true],
+  ] as const;
   for (const [kind, isLinkUp] of kinds) {
     let isOver = false;
     for (let cut = 1; !isOver; cut++) {
