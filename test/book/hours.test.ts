@@ -130,6 +130,7 @@ t.test('anything else is no hours', async (t) => {
       '25:00-26:00',
       '07:60-08:00',
     ],
+    ...['Mo\t07:00-08:00', 'Mo\u00a007:00-08:00', 'Mo 07:00-08:00\n', 'Mo—Fr'],
     ...['07:00-08:60', '-1:00-08:00', '07:00-99:00'],
     `${'Mo, '.repeat(50)}Mo`,
     ...[null, undefined, 5, true, {}, ['Mo'], new String('Mo')],

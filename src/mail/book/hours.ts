@@ -4,7 +4,7 @@
  */
 import { Recent } from '../../base/collections.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../base/limits.js';
-import { isoOf } from '../../base/text.js';
+import { isoOf, PRINTABLE } from '../../base/text.js';
 
 /** Hours of the week. They are never empty. */
 export interface Hours {
@@ -36,8 +36,7 @@ const DAY_NAMES = ['Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Satu
 /** 1970 began on a Thursday. */
 const FIRST_MONDAY_MS = 4 * DAY_MS;
 
-// People paste an en dash, too.
-const PART = /^(?:([a-z]{2})(?:\s*[-–]\s*([a-z]{2}))?)?\s*(?:\b(\d\d?):(\d\d)\s*[-–]\s*(\d\d?):(\d\d))?$/i;
+const PART = /^(?:([a-z]{2})(?: *- *([a-z]{2}))?)? *(?:\b(\d\d?):(\d\d) *- *(\d\d?):(\d\d))?$/i;
 
 /**
  * The hours of a text such as `Mo-Fr 07:00-18:00, Sa 09:00-12:00`; null for anything else. Days without times are whole
@@ -45,8 +44,11 @@ const PART = /^(?:([a-z]{2})(?:\s*[-–]\s*([a-z]{2}))?)?\s*(?:\b(\d\d?):(\d\d)\
  */
 export function hoursIn(text: unknown): Hours | null {
   if (typeof text !== 'string' || text.length > HOURS_CHARS_MAX) return null;
+  // People paste an en dash, too.
+  const plain = text.replaceAll('–', '-');
+  if (!PRINTABLE.test(plain)) return null;
   const parts: Part[] = [];
-  for (const one of text.split(',')) {
+  for (const one of plain.split(',')) {
     const part = partIn(one.trim(), parts.at(-1)?.days ?? null);
     if (part === null) return null;
     parts.push(part);
