@@ -32,7 +32,7 @@ import type { Etcd } from './etcd/etcd.js';
 import { openEtcdFleet } from './etcd/fleet.js';
 import { type FileFleetOptions, openFileFleet } from './files/fleet.js';
 import type { FleetStore } from './fleet-store.js';
-import { createKeyCheck, OPERATOR } from './keys.js';
+import { createKeyCheck, namesDevice } from './keys.js';
 import { Mails } from './mails.js';
 import { statusLine } from './operator.js';
 import { OutageLog } from './outages.js';
@@ -234,7 +234,7 @@ async function start(parts: Parts): Promise<Cloud> {
   await fleet.start();
   const { keys } = fleet;
   const { cloudServerKeys: ofFile } = config;
-  const known = ofFile && new Set([...ofFile.keys(), ...keys.ids].filter((name) => name !== OPERATOR)).size;
+  const known = ofFile && new Set([...ofFile.keys(), ...keys.ids].filter(namesDevice)).size;
   log.info('cloud ready', { listen: listeners.addresses.map(addressOf).join(','), devices: known });
   let held = config;
   return {

@@ -8,7 +8,7 @@ import { SECOND_MS } from '../base/limits.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import type { DeviceKeys, FleetDocuments, FleetWatch } from './fleet-store.js';
-import { OPERATOR } from './keys.js';
+import { namesDevice } from './keys.js';
 import { type DeviceStatus, NO_STATUS, needsHelp } from './presence.js';
 import type { Sighting } from './sighting.js';
 
@@ -253,7 +253,7 @@ export class Devices {
       [watch.ids, () => true],
       [documents.ids, (id) => !watch.has(id)],
       [keys.ids, (id) => !watch.has(id) && documents.about(id) === null],
-      [inFile, (id) => id !== OPERATOR && !this.#has(id)],
+      [inFile, (id) => namesDevice(id) && !this.#has(id)],
     ];
   }
 
@@ -275,7 +275,7 @@ export class Devices {
   }
 
   #isInFile(id: string): boolean {
-    return id !== OPERATOR && this.#options.keysFile()?.has(id) === true;
+    return namesDevice(id) && this.#options.keysFile()?.has(id) === true;
   }
 
   #has(id: string): boolean {

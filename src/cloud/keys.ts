@@ -11,10 +11,19 @@ import { isJsonObject } from '../base/json.js';
 import type { DeviceKeys } from './fleet-store.js';
 import type { CloudConfig } from './settings.js';
 
-/** The operator's name in the keys file, in place of a device's. */
-export const OPERATOR = '*';
+/** In the keys file, in place of a device: the operator, and who may only read what the operator sees. */
+const OPERATOR = '*';
+const READER = '*:read';
 
-/** Throws unauthorized unless the request's key opens `device`; null: only the operator's key does. */
+/** True for the name of a device in the keys file. */
+export function namesDevice(name: string): boolean {
+  return name !== OPERATOR && name !== READER;
+}
+
+/**
+ * Throws unauthorized unless the request's key opens `device`; null: only the operator's key does. A key that only reads
+ * opens what the operator's does, and throws forbidden unless the request is a GET.
+ */
 export type CheckKey = (exchange: Exchange, device: string | null) => void;
 
 /**
@@ -39,12 +48,18 @@ export function createKeyCheck(
   return ({ req }, device) => {
     const given = bearerOf(req);
     const opens = (name: string) => isOneOf(given, digests.get(name) ?? []);
-    if (device === OPERATOR) throw refused(device, given);
-    if (device === null ? opens(OPERATOR) : opens(device)) return;
-    if (device !== null && given !== null && made.opens(device, given)) return;
-    // The operator's key opens only devices that have keys of their own.
-    const hasKey = device !== null && (keys.has(device) || made.has(device));
-    if (!hasKey || !opens(OPERATOR)) throw refused(device, given);
+    if (device !== null) {
+      if (!namesDevice(device)) throw refused(device, given);
+      if (opens(device) || (given !== null && made.opens(device, given))) return;
+      // The operator's key opens only devices that have keys of their own.
+      if (!keys.has(device) && !made.has(device)) throw refused(device, given);
+    }
+    if (opens(OPERATOR)) return;
+    if (!opens(READER)) throw refused(device, given);
+    if (req.method !== 'GET' && req.method !== 'HEAD')
+      throw new FieldpostError('forbidden', 'This key only reads', {
+        hint: 'the key of the operator changes things, too',
+      });
   };
 }
 

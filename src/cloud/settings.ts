@@ -58,8 +58,8 @@ const timeZone = shown('UTC, or a name of the tz database such as Europe/Amsterd
 });
 
 /**
- * On each line a device, blanks, and its key; `*` in place of a device is the operator. A device may stand on several
- * lines, while its key is being changed.
+ * On each line a device, blanks, and its key; `*` in place of a device is the operator, and `*:read` who may only read. A
+ * device may stand on several lines, while its key is being changed.
  */
 const deviceKeys: TextKind<ReadonlyMap<string, readonly string[]>> = {
   parse(text) {
@@ -69,7 +69,8 @@ const deviceKeys: TextKind<ReadonlyMap<string, readonly string[]>> = {
       if (device === '' || device.startsWith('#')) continue;
       const at = `line ${index + 1}`;
       if (key === '' || rest.length > 0) refuse(`${at} is not a device and its key`);
-      if (device !== '*' && !fits(deviceId, device)) refuse(`${at}: a device has ${deviceId.allowed}`);
+      if (!/^\*(?::read)?$/.test(device) && !fits(deviceId, device))
+        refuse(`${at}: a device has ${deviceId.allowed}`);
       if (!fits(bearer, key)) refuse(`${at}: the key has characters beyond visible ASCII`);
       keys.set(device, [...(keys.get(device) ?? []), key]);
     }
@@ -125,7 +126,7 @@ export const CLOUD_ROWS = {
     none: 'none: any device is let in, with any key',
     follows: 'live',
     about:
-      'On each line a device and its key; `*` in place of a device is the operator, who may call for all.',
+      'On each line a device and its key; `*` in place of a device is the operator, who may call for all, and `*:read` is who may only read.',
     isSecret: true,
   }),
   cloudServerDelayMs: given({

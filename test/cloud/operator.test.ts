@@ -6,6 +6,7 @@ import { SECOND_MS } from '../../src/base/limits.js';
 import type { SettingsFault } from '../../src/base/views.js';
 import { FAULTS_MAX } from '../../src/cloud/cloud.js';
 import { fleetMetrics } from '../../src/cloud/operator.js';
+import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
 import { FakeClock } from '../support/clock.js';
 import { described } from '../support/described.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
@@ -79,6 +80,37 @@ t.test('only the operator makes keys, and only where keys are checked', async (t
   await using open = await startCloud();
   const refused = await open.call('POST', '/devices/pump-3/key');
   t.match(refused, { status: 409, json: { detail: /FIELDPOST_CLOUD_SERVER_KEYS_FILE/ } });
+});
+
+t.test('a key that only reads opens what the operator may read, and nothing else', async (t) => {
+  const keys = `${KEYS}*:read eye\n`;
+  await using cloud = await startCloud({ keys });
+  await cloud.putFirst({ destinations: [JAN] }, 'pump-3', 'three');
+  const status = async (method: string, path: string, body?: object) =>
+    (await cloud.call(method, path, { key: 'eye', ...(body && { body }) })).status;
+  const reads = CLOUD_ROUTES.filter((route) => route.method === 'GET' && route.for !== 'anyone');
+  t.ok(reads.length > 5);
+  for (const { path } of reads) {
+    t.equal(await status('GET', path.replace('{id}', 'pump-3')), 200, path);
+    t.equal(await status('HEAD', path.replace('{id}', 'pump-3')), 200, `HEAD ${path}`);
+  }
+  const changes = CLOUD_ROUTES.filter((route) => route.method !== 'GET' && route.for !== 'anyone');
+  for (const { method, path } of changes)
+    t.equal(await status(method, path.replace('{id}', 'pump-3'), {}), 403);
+  t.match((await cloud.call('DELETE', '/devices/pump-3', { key: 'eye' })).json, {
+    type: /forbidden$/,
+    detail: /only reads/,
+  });
+  t.equal((await cloud.boss('GET', '/devices/pump-3')).json.destinations, 1, 'nothing has changed');
+  t.equal(await status('GET', '/devices/pump-4/destinations'), 401, 'a device without a key of its own');
+  for (const name of ['*', '*:read'])
+    t.equal((await cloud.call('GET', `/devices/${name}/destinations`, { key: 'eye' })).status, 401, name);
+  const { devices } = (await cloud.boss('GET', '/devices')).json;
+  t.strictSame(
+    devices.map(({ id }: { id: string }) => id),
+    ['pump-3'],
+    'it is no device',
+  );
 });
 
 t.test('a refusal says what is missing: a key, that of the operator, or that of the device', async (t) => {

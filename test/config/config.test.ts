@@ -651,11 +651,15 @@ t.test('the state directory is that of systemd, if it gives one', async (t) => {
 
 t.test('the keys of the reference cloud', async (t) => {
   const FIELDPOST_CLOUD_SERVER_KEYS_FILE = '/etc/keys';
-  const files = { '/etc/keys': '# ours\n\npump-3  first \npump-3 second\r\n* boss\n' };
+  const files = { '/etc/keys': '# ours\n\npump-3  first \npump-3 second\r\n* boss\n*:read eye\n' };
   const { cloudServerKeys } = good({ FIELDPOST_CLOUD_SERVER_KEYS_FILE }, files);
-  t.strictSame(Object.fromEntries(cloudServerKeys ?? []), { 'pump-3': ['first', 'second'], '*': ['boss'] });
+  t.strictSame(Object.fromEntries(cloudServerKeys ?? []), {
+    ...{ 'pump-3': ['first', 'second'] },
+    ...{ '*': ['boss'], '*:read': ['eye'] },
+  });
   const bad = (text: string) => parse({ FIELDPOST_CLOUD_SERVER_KEYS_FILE }, { '/etc/keys': text }).problems;
   t.match(bad('pump-3 first\npump-4\n'), [/line 2 is not a device and its key/]);
+  t.match(bad('*:write key'), [/line 1: a device has up to 128 letters/]);
   t.match(bad('pump-3 two words'), [/line 1/]);
   t.match(bad('# ours\n/etc/passwd key'), [/line 2: a device has up to 128 letters/]);
   t.match(bad('pump-3 sch\u00fcssel'), [/line 1: the key .*visible ASCII/]);

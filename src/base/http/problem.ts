@@ -26,7 +26,7 @@ export const PROBLEMS: Readonly<Record<AnsweredCode, readonly [status: number, t
   'malformed-request': [400, 'The request cannot be understood'],
   unauthorized: [401, 'A token is required'],
   'not-local': [403, 'Only programs on this device may call'],
-  forbidden: [403, 'This caller may only send messages'],
+  forbidden: [403, 'This caller may not do that'],
   'not-found': [404, 'Not found'],
   'method-not-allowed': [405, 'This cannot be done here'],
   timeout: [408, 'The request took too long'],

@@ -39,7 +39,7 @@ export function connectCloud(context: OperatorContext): Call {
   }
   const { cloudServerListen: listeners, cloudServerKeys: keys } = parsed.config;
   // Without a keys file the cloud takes any key, but there must be one.
-  const key = keys === null ? 'any' : keys.get('*')?.[0];
+  const key = keys === null ? 'any' : (keys.get('*') ?? keys.get('*:read'))?.[0];
   if (key === undefined) {
     const hint = 'Add a line with * and a key to the file, and reload the service.';
     throw new CommandError(EXIT.config, 'FIELDPOST_CLOUD_SERVER_KEYS_FILE has no key of the operator', hint);
