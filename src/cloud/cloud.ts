@@ -40,7 +40,7 @@ import { AcceptedMessages, CLOUD_KEYS_AGE_MS, CLOUD_KEYS_MAX, Outbox } from './o
 import { CLOUD_ROUTES } from './routes.js';
 import { CLOUD_SETTINGS, type CloudConfig } from './settings.js';
 import { Teller } from './telling.js';
-import { createWebhook } from './webhook.js';
+import { byContent, createWebhook, isForHook } from './webhook.js';
 
 /** A running cloud. */
 export interface Cloud {
@@ -119,13 +119,16 @@ async function build(
   shortWay?: SendShort,
 ) {
   const { clock, log } = system;
-  const webhook = shortWay ? null : await openWebhook(config, system);
-  const send = shortWay ?? webhook?.send;
+  const webhook = await openWebhooks(config, system, shortWay);
   // Without a webhook no message is accepted. Messages accepted earlier expire.
-  const short = send === undefined ? null : { send, isOnline: () => true };
+  const short = webhook === null ? null : { send: webhook.send, isOnline: () => true, isApart: isForHook };
   const openTokens = tokenSources(system, directoryOf(config));
   const delivery = new Delivery({ store, config, ...system, openTokens, short, recordsEach: true });
-  const ways = { takesMail: config.relays.length > 0, takesShort: short !== null, takesHook: false };
+  const ways = {
+    takesMail: config.relays.length > 0,
+    takesShort: shortWay !== undefined || config.cloudServerWebhook !== null,
+    takesHook: config.cloudServerHook !== null,
+  };
   const texts = { timeZone: config.cloudServerTimeZone, publicUrl: config.cloudServerPublicUrl };
   const accepted = new AcceptedMessages({
     store,
@@ -268,18 +271,18 @@ export function directoryOf({ stateDir }: Pick<CloudConfig, 'stateDir'>): string
   return join(stateDir, 'cloud');
 }
 
-/** Null without a webhook. */
-async function openWebhook(
-  { cloudServerWebhook: url, cloudServerWebhookAuth: webhookAuth }: CloudConfig,
-  { clock, connect }: System,
-) {
-  if (url === null) return null;
+/** Where messages that are no mails go, with `shortWay` in place of the webhook; null: nowhere. */
+async function openWebhooks(config: CloudConfig, { clock, connect }: System, shortWay?: SendShort) {
+  const { cloudServerWebhook: url, cloudServerHook: hookUrl } = config;
+  const ofWebhook = shortWay === undefined ? url : null;
+  if (ofWebhook === null && hookUrl === null)
+    return shortWay === undefined ? null : { send: shortWay, close: () => undefined };
   const { openHttps } = await import('../base/system/https.js');
   const https = openHttps({ ca: null, clientCertificate: null, clock, connect });
-  return {
-    send: createWebhook({ url, authorization: webhookAuth, send: https.send, clock }),
-    close: () => https.close(),
-  };
+  const post = (to: string | null, authorization: string | null) =>
+    to === null ? null : createWebhook({ url: to, authorization, send: https.send, clock });
+  const webhook = shortWay ?? post(ofWebhook, config.cloudServerWebhookAuth);
+  return { send: byContent(webhook, post(hookUrl, config.cloudServerHookAuth)), close: () => https.close() };
 }
 
 function createCloudHttp(parts: CloudParts, access: Access, system: System) {

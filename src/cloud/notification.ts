@@ -8,9 +8,10 @@ import { rulesOf } from '../mail/book/rules.js';
 import type { Address } from '../mail/message/address.js';
 import { type Draft, NO_ATTACHMENTS } from '../mail/message/message.js';
 import type { DeviceNews } from './fleet-store.js';
-import type { DeviceContent, HookEvent } from './outbox.js';
+import type { DeviceContent } from './outbox.js';
 import { isEnd, type Was } from './rules.js';
 import { type About, digestOf, siteOf, type Text, type TextOptions, textOf } from './texts/texts.js';
+import type { HookEvent } from './webhook.js';
 
 /** What a person is told of one device. */
 export interface ToldOfDevice {

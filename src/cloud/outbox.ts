@@ -18,12 +18,15 @@ import { type Draft, recipientsOf, type ShortContent, type ShortDraft } from '..
 import type { Accepted, KeyedContent, Store } from '../mail/store/store.js';
 import { DeviceLimit } from './device-limit.js';
 import type { FleetStore } from './fleet-store.js';
+import { HOOK_CALLER, type HookEvent, isForHook, newsIn } from './webhook.js';
 
 /** Idempotency-Keys that the cloud remembers, and for how long. */
 export const CLOUD_KEYS_MAX = 100_000;
 export const CLOUD_KEYS_AGE_MS = 7 * DAY_MS;
 /** The parts of the outbox, of FIELDPOST_MAX_QUEUE. */
-const SHARES = { mail: 1 / 2, short: 1 / 4, devices: 1 / 4 } as const;
+const SHARES = { mail: 1 / 2, short: 1 / 4, devices: 1 / 4, hook: 0 } as const;
+/** With a hook its part comes from that of the mails: a tool that is down keeps nobody from being told. */
+const HOOK_SHARE = 1 / 8;
 /** The part of the outbox, and of FLEET_MESSAGES_MAX, that messages of one device may take. */
 export const OUTBOX_DEVICE_SHARE = 1 / 100;
 /** What messages of one device may take also of a small outbox. */
@@ -37,7 +40,7 @@ export interface Ways {
   readonly takesMail: boolean;
   /** False: no webhook is configured for SMS, phone and push messages. */
   readonly takesShort: boolean;
-  /** True: a program of the operator hears of devices, too. */
+  /** True: a hook for the operator's own tools is configured. */
   readonly takesHook: boolean;
 }
 
@@ -51,7 +54,12 @@ interface AcceptedOptions extends Ways {
   readonly nudge: () => void;
 }
 
-const WORDS = { mail: 'mails', short: 'SMS, calls and pushes', devices: 'messages of devices' } as const;
+const WORDS = {
+  mail: 'mails',
+  short: 'SMS, calls and pushes',
+  devices: 'messages of devices',
+  hook: 'the hook',
+} as const;
 
 /** The store's key of a device's message. */
 export function messageKey(device: string, id: string): string {
@@ -69,7 +77,7 @@ export class AcceptedMessages {
   /** Messages accepted since the start, by kind. */
   readonly totals = { notification: 0, message: 0 };
   /** How many wait in each part. */
-  readonly waiting: Record<Part, number> = { mail: 0, short: 0, devices: 0 };
+  readonly waiting: Record<Part, number> = { mail: 0, short: 0, devices: 0, hook: 0 };
   readonly #ofDevice = new Map<string, number>();
 
   /** Counts what waits already. */
@@ -83,7 +91,7 @@ export class AcceptedMessages {
       // It may wait for longer than its key is remembered. Only the cloud's own are urgent.
       const isForgotten = type === 1 ? extras?.isReadyMade : !(devices.has(id) || extras?.urgent);
       const isOfDevice = device !== null || isForgotten === true;
-      this.#endsWith(id, this.#enter(partOf(type, isOfDevice), device));
+      this.#endsWith(id, this.#enter(isForHook({ extras }) ? 'hook' : partOf(type, isOfDevice), device));
     }
   }
 
@@ -94,11 +102,13 @@ export class AcceptedMessages {
   async accept(draft: Draft, keyed: KeyedContent, admit?: () => void): Promise<Accepted> {
     const device = deviceOf(keyed.key);
     // The cloud's own go first, and have the room that the store keeps for urgent messages.
-    const drafts = [device === null ? { ...draft, urgent: true as const } : draft];
+    const isHook = device === null && newsIn(draft.content) !== null;
+    const own = { urgent: true as const, ...(isHook && { caller: HOOK_CALLER }) };
+    const drafts = [device === null ? { ...draft, ...own } : draft];
     // It has its room already, perhaps in a part that is full now.
     if (this.#options.store.recall(keyed.key) !== null)
       return await this.#options.store.accept(drafts, keyed);
-    const part = partOf(draft.type, device !== null);
+    const part = isHook ? 'hook' : partOf(draft.type, device !== null);
     this.#check(part, device);
     admit?.();
     // A mail of a device may have several recipients.
@@ -117,7 +127,7 @@ export class AcceptedMessages {
     return answer;
   }
 
-  /** Why some notification of 1 KiB does not fit, as a sentence; null: all fit. */
+  /** Why some notification to people of 1 KiB does not fit, as a sentence; null: all fit. */
   get fullness(): string | null {
     const full = this.#ownParts.find((part) => this.#isFull(part));
     return full === undefined ? this.#options.store.room().urgentReason : this.#fullnessOf(full);
@@ -125,12 +135,13 @@ export class AcceptedMessages {
 
   /** False: it refuses every notification. */
   get mayTakeMore(): boolean {
-    const { store } = this.#options;
+    const { store, takesHook } = this.#options;
     const isOpen = store.storage().state === 'ok' && store.room().urgentReason === null;
-    return isOpen && this.#ownParts.some((part) => !this.#isFull(part));
+    const parts = [...this.#ownParts, ...(takesHook ? (['hook'] as const) : [])];
+    return isOpen && parts.some((part) => !this.#isFull(part));
   }
 
-  /** The parts that notifications go to. */
+  /** The parts that notifications to people go to. */
   get #ownParts(): Part[] {
     const { takesMail, takesShort } = this.#options;
     return [...(takesMail ? (['mail'] as const) : []), ...(takesShort ? (['short'] as const) : [])];
@@ -141,7 +152,12 @@ export class AcceptedMessages {
   }
 
   #isFull(part: Part): boolean {
-    return this.waiting[part] >= Math.max(1, Math.floor(this.#options.maxQueue * SHARES[part]));
+    return this.waiting[part] >= Math.max(1, Math.floor(this.#options.maxQueue * this.#shareOf(part)));
+  }
+
+  #shareOf(part: Part): number {
+    const moved = this.#options.takesHook ? HOOK_SHARE : 0;
+    return SHARES[part] + (part === 'hook' ? moved : part === 'mail' ? -moved : 0);
   }
 
   #check(part: Part, device: string | null): void {
@@ -223,19 +239,6 @@ export class Outbox {
     await this.#hourly.within(device, size, (admit) => takeMessage(device, draft, keyed, admit));
     return id;
   }
-}
-
-/** What the operator's program hears: `event` as PagerDuty and Alertmanager have it, and the device to know repeats by. */
-export interface HookEvent {
-  readonly event: 'offline' | 'online' | 'quiet' | 'word' | 'still' | 'stuck' | 'flows';
-  readonly device: string;
-  readonly dedup: string;
-  readonly name: string;
-  readonly site: string | null;
-  /** ISO 8601; null: not known. */
-  readonly since: string | null;
-  /** The reason of a quiet, or the last word. */
-  readonly why?: string;
 }
 
 /**

@@ -155,6 +155,21 @@ export const CLOUD_ROWS = {
     about: 'What the webhook wants in `Authorization`, such as `Bearer abc` or `Basic dTpw`.',
     isSecret: true,
   }),
+  /** Where news of devices are posted for the operator's own tools; null: nowhere. */
+  cloudServerHook: optional({
+    key: 'FIELDPOST_CLOUD_SERVER_HOOK',
+    kind: webhookUrl,
+    none: 'none: no tool is told',
+    about:
+      "Where the reference cloud posts news of devices for the operator's own tools, such as those for rotas and alarms.",
+    isSecret: true,
+  }),
+  cloudServerHookAuth: inFile({
+    key: 'FIELDPOST_CLOUD_SERVER_HOOK_AUTH_FILE',
+    kind: authorization,
+    about: 'What the hook wants in `Authorization`, such as `Bearer abc` or `Basic dTpw`.',
+    isSecret: true,
+  }),
   cloudServerHourlyLimit: given({
     key: 'FIELDPOST_CLOUD_SERVER_HOURLY_LIMIT',
     kind: integer(1, 1_000_000),
@@ -238,6 +253,12 @@ const OF_ETCD = [
   ...(['cloudServerStoreUser', 'cloudServerStorePassword'] as const),
 ];
 
+/** Credentials, and the URL that they are for. */
+const CREDENTIALS = [
+  ['cloudServerWebhookAuth', 'cloudServerWebhook'],
+  ['cloudServerHookAuth', 'cloudServerHook'],
+] as const;
+
 /** Reports settings of a cloud that do not fit together, beside those of the mail engine. */
 export function checkCloud(check: Check<typeof CLOUD_ROWS, CloudConfig>): void {
   const { config } = check;
@@ -250,12 +271,9 @@ export function checkCloud(check: Check<typeof CLOUD_ROWS, CloudConfig>): void {
       'cloudServerListen',
       `${showListener(open)} can be reached from other machines: that needs ${check.keyOf('cloudServerKeys')}`,
     );
-  if (
-    config.cloudServerWebhookAuth !== null &&
-    config.cloudServerWebhook === null &&
-    !check.isBad('cloudServerWebhook')
-  )
-    check.problem('cloudServerWebhookAuth', `it needs ${check.keyOf('cloudServerWebhook')}`);
+  for (const [auth, url] of CREDENTIALS)
+    if (config[auth] !== null && config[url] === null && !check.isBad(url))
+      check.problem(auth, `it needs ${check.keyOf(url)}`);
   if (cloudServerStoreUser !== null)
     check.needs('cloudServerStorePassword', `${check.keyOf('cloudServerStoreUser')} needs it`);
   if (cloudServerStorePassword !== null)

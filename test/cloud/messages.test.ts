@@ -3,8 +3,10 @@ import t from 'tap';
 import { CLOUD_ANSWER_BYTES_MAX, DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { systemClock } from '../../src/base/system/clock.js';
 import { createConnect } from '../../src/base/system/connect.js';
-import { openHttps } from '../../src/base/system/https.js';
-import { createWebhook } from '../../src/cloud/webhook.js';
+import { openHttps, type SendRequest } from '../../src/base/system/https.js';
+import type { HookEvent } from '../../src/cloud/webhook.js';
+import { byContent, createWebhook } from '../../src/cloud/webhook.js';
+import type { ShortMessage } from '../../src/mail/message/message.js';
 import { FakeClock } from '../support/clock.js';
 import { until } from '../support/delivery.js';
 import { DEVICE, entry, startCloud, type TestCloud } from '../support/reference-cloud.js';
@@ -104,6 +106,47 @@ for (const body of ['large', 'cut', 'endless'])
     const answer = await send(sms, new AbortController().signal);
     t.strictSame(answer, { kind: 'taken', reply: 'the webhook answered 200' });
   });
+
+t.test('news for the hook go there and are all that it gets; others go to the webhook', async (t) => {
+  const posted: { url: string; headers: object; body: unknown }[] = [];
+  const https: SendRequest = async ({ url, headers, body }) => {
+    posted.push({ url, headers: headers ?? {}, body: JSON.parse(String(body)) });
+    return { status: posted.length === 1 ? 503 : 204, headers: {}, body: Buffer.alloc(0) };
+  };
+  const at = (url: string, authorization: string | null) =>
+    createWebhook({ url, authorization, send: https, clock: new FakeClock() });
+  const hook: HookEvent = {
+    ...{ event: 'offline', device: 'pump-3', name: 'Sluis', site: 'North', dedup: 'pump-3' },
+    since: '2026-11-20T09:00:00.000Z',
+  };
+  const push = { id: 'm1', type: 4, destination: 'HOOK', message: 'x' } as const;
+  const { signal } = new AbortController();
+  const both = byContent(at('https://sms.example/', null), at('https://tool.example/', 'Bearer abc'));
+  t.match(await both({ ...push, hook } as ShortMessage, signal), { kind: 'later', isReached: true });
+  t.match(await both({ ...push, hook } as ShortMessage, signal), { kind: 'taken' });
+  t.match(await both(push, signal), { kind: 'taken' });
+  const toTool = {
+    url: 'https://tool.example/',
+    headers: { Authorization: 'Bearer abc', 'Idempotency-Key': 'm1' },
+    body: hook,
+  };
+  t.match(posted, [toTool, toTool, { url: 'https://sms.example/', body: push }]);
+  t.strictSame(posted[0]?.body, hook);
+  t.notMatch(posted[2]?.headers, { Authorization: 'Bearer abc' });
+
+  for (const [alone, message] of [
+    [byContent(null, at('https://tool.example/', null)), push],
+    [byContent(at('https://sms.example/', null), null), { ...push, hook } as ShortMessage],
+  ] as const)
+    t.match(await alone(message, signal), { kind: 'later', isReached: false }, 'it expires');
+  t.equal(posted.length, 3);
+});
+
+t.test('a cloud with a hook alone takes no messages of devices', async (t) => {
+  const env = { FIELDPOST_CLOUD_SERVER_HOOK: 'https://tool.example/' };
+  await using cloud = await startCloud({ env });
+  t.equal((await post(cloud, SMS)).status, 503);
+});
 
 t.test('the webhook gets the credentials of the file', async (t) => {
   await using hook = await webhook();

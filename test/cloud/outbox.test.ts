@@ -2,11 +2,14 @@
 import t from 'tap';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { AcceptedMessages } from '../../src/cloud/outbox.js';
-import type { SendShort } from '../../src/mail/message/message.js';
+import { isForHook } from '../../src/cloud/webhook.js';
+import { NO_ATTACHMENTS, type SendShort } from '../../src/mail/message/message.js';
 import type { Store } from '../../src/mail/store/store.js';
+import { FakeClock } from '../support/clock.js';
 import { until } from '../support/delivery.js';
 import { JAN, startCloud, type TestCloud, through } from '../support/reference-cloud.js';
 import { fakeRelay } from '../support/relay.js';
+import { openQuietly } from '../support/store.js';
 
 const SMS = { type: 2, destination: '+31612345678', message: 'The pressure is low' };
 /** A provider that is down. */
@@ -91,6 +94,7 @@ t.test('what waits is counted after a restart also if its key is forgotten', asy
     { id: 'own SMS of an earlier program', type: 2 },
     { id: 'a', type: 2 },
     { id: 'mail of a device', type: 1, extras: { isReadyMade: true } },
+    { id: 'for the hook', type: 4, extras: { ...urgent, caller: 'hook' } },
   ];
   const deferred = [
     { id: 'b', type: 4 },
@@ -104,7 +108,32 @@ t.test('what waits is counted after a restart also if its key is forgotten', asy
   const whenFinal = () => new Promise(() => undefined);
   const store = { keys, whenFinal, queued: () => queued, deferred: () => deferred } as unknown as Store;
   const ways = { maxQueue: 100, takesMail: true, takesShort: true, takesHook: false, nudge: () => undefined };
-  t.strictSame(new AcceptedMessages({ store, ...ways }).waiting, { mail: 2, short: 2, devices: 3 });
+  t.strictSame(new AcceptedMessages({ store, ...ways }).waiting, { mail: 2, short: 2, devices: 3, hook: 1 });
+});
+
+t.test('what waits for a hook that is down fills its own part alone', async (t) => {
+  const { store } = await openQuietly(new FakeClock());
+  const ways = { maxQueue: 80, takesMail: true, takesShort: true, takesHook: true, nudge: () => undefined };
+  const accepted = new AcceptedMessages({ store, ...ways });
+  const rest = { attachments: NO_ATTACHMENTS, ignored: [] };
+  const hook = { event: 'offline', device: 'pump-3', name: null, site: null, since: null, dedup: 'pump-3' };
+  const push = (key: string, content: object) =>
+    accepted.accept(
+      { ...rest, type: 4, destination: 'HOOK', content: { message: 'x', ...content } },
+      { key: `presence ${key}`, hash: key },
+    );
+  for (let n = 0; n < 10; n++) await push(`${n}`, { hook });
+  t.strictSame(accepted.waiting, { mail: 0, short: 0, devices: 0, hook: 10 });
+  await t.rejects(push('over', { hook }), { code: 'queue-full', message: /no more room for the hook/ });
+  t.ok(accepted.mayTakeMore);
+  t.equal(accepted.fullness, null, 'the cloud does its work');
+  await push('person', {});
+  t.match(accepted.waiting, { short: 1, hook: 10 }, 'a person may have that placeholder');
+  t.equal(new AcceptedMessages({ store, ...ways }).waiting.hook, 10, 'after a restart, too');
+  t.strictSame([...store.queued(isForHook)].length, 10);
+
+  const alone = new AcceptedMessages({ store, ...ways, takesMail: false, takesShort: false });
+  t.notOk(alone.mayTakeMore, 'with the hook alone nothing else can be told');
 });
 
 t.test('while SMS to people fill their part, mails are told, also of the devices behind', async (t) => {
@@ -136,7 +165,7 @@ t.test('members that the contract does not have are ignored', async (t) => {
   for (const device of ['pump-3', 'pump-4']) t.match(await post(cloud, device, 'a', others), taken);
   await cloud.clock.advance(2 * SECOND_MS);
   const { outbox } = (await cloud.call('GET', '/status')).json;
-  t.strictSame(outbox, { mail: 0, short: 0, devices: 2 }, 'no device ends a message of another');
+  t.strictSame(outbox, { mail: 0, short: 0, devices: 2, hook: 0 }, 'no device ends a message of another');
 });
 
 t.test('messages of devices that fill the disk leave room for a notification', async (t) => {

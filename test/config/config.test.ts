@@ -130,6 +130,8 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_CLOUD_SERVER_STOP_DELAY: ['9s', 'cloudServerStopDelayMs', 9000],
     FIELDPOST_CLOUD_SERVER_WEBHOOK: ['https://h.example/x', 'cloudServerWebhook', 'https://h.example/x'],
     FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE: ['/k/auth', 'cloudServerWebhookAuth', 'Bearer abc'],
+    FIELDPOST_CLOUD_SERVER_HOOK: ['https://t.example/x', 'cloudServerHook', 'https://t.example/x'],
+    FIELDPOST_CLOUD_SERVER_HOOK_AUTH_FILE: ['/k/auth', 'cloudServerHookAuth', 'Bearer abc'],
     FIELDPOST_CLOUD_SERVER_HOURLY_LIMIT: ['7', 'cloudServerHourlyLimit', 7],
     FIELDPOST_CLOUD_SERVER_MAILS: ['8', 'cloudServerMails', 8],
     FIELDPOST_CLOUD_SERVER_TIME_ZONE: ['Europe/Paris', 'cloudServerTimeZone', 'Europe/Paris'],
@@ -679,9 +681,17 @@ t.test('the credentials for a webhook', async (t) => {
   t.match(problems('s3cret'), [/does not hold a scheme and its credentials/]);
   t.notMatch(problems('s3cret'), /s3cret/);
   t.match(problems('Bearer a\r\nX: y'), [/does not hold/]);
-  t.match(parse({ FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE }, { '/etc/auth': 'Bearer abc' }).problems, [
+  const files = { '/etc/auth': 'Bearer abc' };
+  t.match(parse({ FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE }, files).problems, [
     /it needs FIELDPOST_CLOUD_SERVER_WEBHOOK/,
   ]);
+  t.match(parse({ FIELDPOST_CLOUD_SERVER_HOOK_AUTH_FILE: '/etc/auth' }, files).problems, [
+    /it needs FIELDPOST_CLOUD_SERVER_HOOK/,
+  ]);
+  const hook = { FIELDPOST_CLOUD_SERVER_HOOK: 'https://tool.example/secret' };
+  const config = good({ ...hook, FIELDPOST_CLOUD_SERVER_HOOK_AUTH_FILE: '/etc/auth' }, files);
+  t.match(config, { cloudServerHook: 'https://tool.example/secret', cloudServerHookAuth: 'Bearer abc' });
+  t.notMatch(DEV_SETTINGS.describe(config, 'gateway-7'), /secret|abc/);
 });
 
 t.test('a webhook, a time zone', async (t) => {

@@ -3,13 +3,15 @@ import t from 'tap';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { LogFields } from '../../src/base/system/log.js';
 import { Delivery } from '../../src/mail/delivery/delivery.js';
-import type { ShortAnswer, ShortMessage } from '../../src/mail/message/message.js';
+import { NO_ATTACHMENTS, type ShortAnswer, type ShortMessage } from '../../src/mail/message/message.js';
+import type { IsWanted } from '../../src/mail/store/store.js';
 import { FakeClock } from '../support/clock.js';
 import { CONFIG, openWatched, post } from '../support/delivery.js';
 import { stall } from '../support/stall.js';
 import { newDisk } from '../support/store.js';
 import { configOf } from '../support/system.js';
 
+const NOTHING = { attachments: NO_ATTACHMENTS, ignored: [] };
 const TAKEN: ShortAnswer = { kind: 'taken', reply: '202 taken' };
 const LATER: ShortAnswer = {
   kind: 'later',
@@ -18,7 +20,12 @@ const LATER: ShortAnswer = {
   isReached: true,
 };
 
-async function bench({ random = (): number => 0, clock = new FakeClock(), from = newDisk() } = {}) {
+async function bench({
+  random = (): number => 0,
+  clock = new FakeClock(),
+  from = newDisk(),
+  isApart = undefined as IsWanted | undefined,
+} = {}) {
   const { store, disk, watched } = await openWatched(clock, { disk: from });
   const lines: [event: string, fields: LogFields][] = [];
   const line = (event: string, fields: LogFields = {}) => void lines.push([event, fields]);
@@ -44,6 +51,7 @@ async function bench({ random = (): number => 0, clock = new FakeClock(), from =
     hostname: () => 'device.example',
     short: {
       isOnline: () => made.isOnline,
+      ...(isApart && { isApart }),
       send: (message, signal) => {
         made.offered.push(message.id);
         made.messages.push(message);
@@ -115,6 +123,34 @@ t.test(
     t.equal(made.delivery.waitReason, LATER.reply);
   },
 );
+
+t.test('messages that go elsewhere wait for nobody, and keep nobody waiting', async (t) => {
+  for (const down of ['those apart', 'the others']) {
+    const made = await bench({ isApart: ({ extras }) => extras?.caller === 'hook' });
+    made.delivery.start();
+    const draft = { type: 4, destination: 'OWNER', content: { message: 'x' }, ...NOTHING } as const;
+    const accept = async (caller?: string) => {
+      const { ids } = await made.store.accept([{ ...draft, urgent: true, ...(caller && { caller }) }], null);
+      made.delivery.nudge();
+      return ids[0] as string;
+    };
+    const apart = new Set([await accept('hook')]);
+    const others = new Set([await accept()]);
+    made.answer = async ({ id }) =>
+      apart.has(id) === (down === 'those apart') ? { ...LATER, isReached: false } : TAKEN;
+    const works = down === 'those apart' ? others : apart;
+    for (let n = 0; n < 5; n++) {
+      await made.clock.advance(MINUTE_MS);
+      works.add(await accept(works === apart ? 'hook' : undefined));
+      await made.clock.advance(100);
+      for (const id of works) t.equal(made.status(id), 'sent', `${n} minutes, ${down} are down`);
+    }
+    made.answer = async () => TAKEN;
+    await made.clock.advance(10 * MINUTE_MS);
+    for (const id of [...apart, ...others]) t.equal(made.status(id), 'sent');
+    t.equal(new Set(made.offered).size, 7, 'each has one queue');
+  }
+});
 
 t.test('a refused message fails with the words of the cloud, and blocks no other', async (t) => {
   const made = await bench();

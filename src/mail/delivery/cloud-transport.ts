@@ -11,7 +11,7 @@ import type {
   ShortMessage,
 } from '../message/message.js';
 import { CLOUD } from '../settings.js';
-import type { Store } from '../store/store.js';
+import type { IsWanted, Store } from '../store/store.js';
 import { Peer, type PeerOptions } from './peer.js';
 import type { Line, Load, Outcome, Transport } from './transport.js';
 
@@ -22,6 +22,8 @@ export interface ShortWay {
   readonly sendMail?: SendMail;
   /** Nothing is sent while this returns false. */
   readonly isOnline: () => boolean;
+  /** True for a message that goes elsewhere than others of its type: neither keeps the others waiting. */
+  readonly isApart?: IsWanted;
 }
 
 /** A message that can be offered. */

@@ -12,7 +12,7 @@ import type { Outcomes, RelayView, TrialStep, TriedRelay } from '../../base/view
 import type { Message, Verdict } from '../message/message.js';
 import { heloNameOf, senderOf } from '../names.js';
 import { CLOUD, type MailConfig, showRelay } from '../settings.js';
-import type { Store } from '../store/store.js';
+import type { IsWanted, Store } from '../store/store.js';
 import type { CloudSession, CloudTrial } from './cloud-mail.js';
 import { CloudTransport, type Short, type ShortWay } from './cloud-transport.js';
 import { type AgeingType, Expiry } from './expiry.js';
@@ -55,9 +55,9 @@ interface DeliveryOptions {
 /** Calls first: they are the most urgent. */
 const TYPES: readonly AgeingType[] = [3, 4, 2];
 
-/** The queue of one type that goes by the cloud. */
+/** The queue of one type that goes by the cloud, or of the messages apart. */
 interface ShortQueue {
-  readonly type: AgeingType;
+  readonly takes: IsWanted;
   readonly transport: CloudTransport;
   readonly queue: Queue<Short>;
 }
@@ -86,13 +86,13 @@ export class Delivery {
       relieved: () => this.#relieved(),
       tell: options.tell,
     });
-    const reasonOf = (type: AgeingType) => this.#shortOf(type)?.transport.peers[0].reason ?? null;
+    const reasonOf = (message: Message) => this.#shortOf(message)?.transport.peers[0].reason ?? null;
     this.#expiry = new Expiry({ ...options, writer: this.#writer, reasonOf });
     this.#rendering = new Rendering({ ...options, sender: this.#sender });
-    this.#shorts = short === null ? [] : TYPES.map((type) => this.#shortQueue(type, short));
+    this.#shorts = short === null ? [] : queuesOf(short).map((takes) => this.#shortQueue(takes, short));
     this.#tokens = new RelayTokens(options.config, options.openTokens);
     this.#relays = this.#openRelays();
-    this.#mails = this.#queue(this.#relays, 1);
+    this.#mails = this.#queue(this.#relays, isMail);
   }
 
   /** How many messages were sent, deferred, failed and expired since the start. */
@@ -148,7 +148,7 @@ export class Delivery {
     await this.#mails.stop();
     await this.#tokens.reload();
     this.#relays = this.#openRelays();
-    this.#mails = this.#queue(this.#relays, 1);
+    this.#mails = this.#queue(this.#relays, isMail);
     this.#mails.start();
   }
 
@@ -212,14 +212,14 @@ export class Delivery {
     return [this.#mails, ...this.#shorts.map(({ queue }) => queue)];
   }
 
-  #shortOf(type: Message['type']): ShortQueue | undefined {
-    return this.#shorts.find((short) => short.type === type);
+  #shortOf(message: Message): ShortQueue | undefined {
+    return this.#shorts.find(({ takes }) => takes(message));
   }
 
   #deferred(id: string): void {
     const message = this.#options.store.get(id);
     if (message === undefined) return;
-    (this.#shortOf(message.type)?.queue ?? this.#mails).deferred(id);
+    (this.#shortOf(message)?.queue ?? this.#mails).deferred(id);
     this.#expiry.expect(message);
   }
 
@@ -257,13 +257,25 @@ export class Delivery {
     return new CloudSession({ sendMail, isOnline }, timeoutMs);
   }
 
-  #shortQueue(type: AgeingType, way: ShortWay): ShortQueue {
+  #shortQueue(takes: IsWanted, way: ShortWay): ShortQueue {
     const transport = new CloudTransport(way, this.#options);
-    return { type, transport, queue: this.#queue(transport, type) };
+    return { takes, transport, queue: this.#queue(transport, takes) };
   }
 
-  #queue<L extends Load>(transport: Transport<L>, type: Message['type']): Queue<L> {
+  #queue<L extends Load>(transport: Transport<L>, takes: IsWanted): Queue<L> {
     const options = { ...this.#options, writer: this.#writer, expiry: this.#expiry };
-    return new Queue(transport, (message) => message.type === type, options);
+    return new Queue(transport, takes, options);
   }
+}
+
+const isMail: IsWanted = ({ type }) => type === 1;
+
+/** Which messages each queue takes: every message that is no mail has one. */
+function queuesOf({ isApart }: ShortWay): IsWanted[] {
+  const ofTypes = TYPES.map(
+    (own): IsWanted =>
+      (known) =>
+        known.type === own && !isApart?.(known),
+  );
+  return isApart === undefined ? ofTypes : [...ofTypes, isApart];
 }

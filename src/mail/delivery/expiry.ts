@@ -25,8 +25,8 @@ interface ExpiryOptions {
   /** Read each time: a reload may change it. */
   readonly config: Pick<MailConfig, 'maxAgeMs'>;
   readonly writer: OutcomeWriter;
-  /** Why the cloud takes no messages of a type; null if it does, or was not asked. */
-  readonly reasonOf: (type: AgeingType) => string | null;
+  /** Why the cloud takes no such message; null if it does, or was not asked. */
+  readonly reasonOf: (message: Message) => string | null;
 }
 
 /** Lets messages expire; idle until started. */
@@ -85,7 +85,7 @@ export class Expiry {
   /** The verdict on a message that is too old to be offered. */
   verdictOn(message: Message): Verdict {
     const { type, lastReply } = message;
-    const [reason, peer] = type === 1 ? [null, 'a relay'] : [this.#options.reasonOf(type), 'the cloud'];
+    const [reason, peer] = type === 1 ? [null, 'a relay'] : [this.#options.reasonOf(message), 'the cloud'];
     return {
       kind: 'expired',
       reply: lastReply ?? reason ?? `it grew too old before it was offered to ${peer}`,
