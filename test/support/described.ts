@@ -208,11 +208,12 @@ function itemOf(document: Json, path: string): Json {
   const fits = (pattern: string) => {
     const parts = pattern.split('/');
     return (
-      parts.length === segments.length && parts.every((part, i) => part === '{id}' || part === segments[i])
+      parts.length === segments.length &&
+      parts.every((part, i) => part.startsWith('{') || part === segments[i])
     );
   };
   const found = Object.keys(document.paths).filter(fits);
-  return document.paths[found.find((pattern) => !pattern.includes('{id}')) ?? found[0] ?? ''];
+  return document.paths[found.find((pattern) => !pattern.includes('{')) ?? found[0] ?? ''];
 }
 
 function decoded(segment: string): string {

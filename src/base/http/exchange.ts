@@ -26,8 +26,8 @@ export class Exchange {
   readonly query: string;
   /** The request target's authority if it has one, else the Host header (RFC 9112 §3.2.2). */
   readonly host: string | undefined;
-  /** The `{id}` of the path, decoded. */
-  id = '';
+  /** What stands in the path for the names in braces of its route, decoded. */
+  segments: readonly string[] = [];
   /** True if the caller may only send. The guard says it. */
   onlySends = false;
   /** The name of the caller, if its share of the queue is bounded. */
@@ -53,6 +53,11 @@ export class Exchange {
     this.host = authority ?? headers.host;
     this.path = path;
     this.query = query;
+  }
+
+  /** The first of the segments: the `{id}` of most routes. */
+  get id(): string {
+    return this.segments[0] ?? '';
   }
 
   /** Counts bytes of the body that stay in memory until the answer is sent. Throws busy. */

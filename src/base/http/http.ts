@@ -49,7 +49,7 @@ type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 /** One row of a table of routes. */
 export interface Routed {
   readonly method: Method;
-  /** An `{id}` stands for one segment. */
+  /** A name in braces stands for one segment. */
   readonly path: string;
 }
 
@@ -143,7 +143,7 @@ function createDispatch<Route extends Routed>(
       const found = findOrGuard(exchange, path);
       // node:http leaves out the body of HEAD.
       const route = found?.methods.get(req.method === 'HEAD' ? 'GET' : (req.method ?? ''));
-      exchange.id = found?.id ?? '';
+      exchange.segments = found?.segments ?? [];
       guard(exchange, route);
       if (exchange.connections.stopping && !exchange.isFirst) throw stoppingNow();
       if (found === null)
@@ -163,10 +163,10 @@ function notAllowed({ req, res }: Exchange, methods: readonly string[]): Fieldpo
   return new FieldpostError('method-not-allowed', `${req.method} is not possible here, only ${allowed}`);
 }
 
-/** The routes of one path, and the id in it. */
+/** The routes of one path, and what stands in it for the names in braces. */
 interface RoutedPath<Route extends Routed> {
   readonly methods: ReadonlyMap<string, Route>;
-  readonly id: string;
+  readonly segments: readonly string[];
 }
 
 /** A function from a path, as the client sent it, to its routes; null if there are none. It throws malformed-request. */
@@ -178,19 +178,19 @@ function createRouter<Route extends Routed>(
   for (const route of routes) {
     const methods = fixed.get(route.path) ?? patterns.get(route.path)?.methods ?? new Map<string, Route>();
     methods.set(route.method, route);
-    if (!route.path.includes('{id}')) fixed.set(route.path, methods);
+    if (!route.path.includes('{')) fixed.set(route.path, methods);
     else {
-      const regex = new RegExp(`^${route.path.replaceAll('{id}', '([^/]+)')}$`);
+      const regex = new RegExp(`^${route.path.replaceAll(/\{\w+\}/g, '([^/]+)')}$`);
       patterns.set(route.path, { regex, methods });
     }
   }
   return (sentPath) => {
     const path = sentPath.includes('%') ? decodePath(sentPath) : sentPath;
     const methods = fixed.get(path);
-    if (methods !== undefined) return { methods, id: '' };
+    if (methods !== undefined) return { methods, segments: [] };
     for (const pattern of patterns.values()) {
       const match = pattern.regex.exec(path);
-      if (match !== null) return { methods: pattern.methods, id: match[1] ?? '' };
+      if (match !== null) return { methods: pattern.methods, segments: match.slice(1) };
     }
     return null;
   };
