@@ -7,15 +7,14 @@ import type { Exchange } from '../base/http/exchange.js';
 import { sendPage } from '../base/http/html-page.js';
 import { by, METRICS_TYPE, metricsText } from '../base/http/metrics-text.js';
 import { invalidQuery, wholeNumberIn } from '../base/http/query.js';
-import { SECOND_MS } from '../base/limits.js';
 import { counted, isoOf } from '../base/text.js';
 import { queueMetrics, storageMetrics } from '../mail/metrics.js';
 import type { CloudParts } from './calls.js';
+import { csvOf, LIST_FORMATS, sendCsv, wantsCsv } from './csv.js';
 import { CLOUD_DEVICES_MAX, type Device, type DeviceQuery, ORDERS } from './devices.js';
 import { assertServing, type Office } from './fleet-store.js';
 import { isDeviceId } from './keys.js';
 
-const FORMATS = ['json', 'csv'] as const;
 const ORDER_NAMES = Object.keys(ORDERS) as readonly (keyof typeof ORDERS)[];
 
 /** `GET /devices` */
@@ -23,34 +22,19 @@ export async function listDevices(exchange: Exchange, { devices }: CloudParts): 
   const { format, ...query } = parseQuery(exchange.query);
   const { devices: page, next, total, counts } = await devices.list(query);
   const views = page.map(viewOf);
-  const Vary = 'Accept';
-  if (format === 'csv' || (format === null && wantsCsv(exchange.req.headers.accept))) {
-    const type = 'text/csv; charset=utf-8; header=present';
-    const disposition = { 'Content-Disposition': 'attachment; filename="devices.csv"' };
-    exchange.send(200, type, csvOf(views), { Vary, ...disposition, ...nextLink(exchange.query, next) });
+  if (wantsCsv(format, exchange.req.headers.accept)) {
+    const rows = views.map(({ queue, ...others }) => ({ ...others, ...queue }));
+    sendCsv(exchange, 'devices.csv', csvOf(COLUMNS, rows), nextLink(exchange.query, next));
     return;
   }
   const pieces = views.flatMap((view, n) => (n === 0 ? JSON.stringify(view) : [',', JSON.stringify(view)]));
   const end = JSON.stringify({ next, total, counts, refused: devices.refused }).slice(1);
-  exchange.send(200, 'application/json', ['{"devices":[', ...pieces, `],${end}`], { Vary });
+  exchange.send(200, 'application/json', ['{"devices":[', ...pieces, `],${end}`], { Vary: 'Accept' });
 }
 
 /** `GET /devices/{id}` */
 export function getDevice(exchange: Exchange, { devices }: CloudParts): void {
   exchange.json(200, viewOf(devices.get(exchange.id)));
-}
-
-/** `GET /devices/{id}/outages` */
-export async function listOutages(exchange: Exchange, parts: CloudParts): Promise<void> {
-  const { devices, outages, config } = parts;
-  const { id } = devices.get(exchange.id);
-  const views = (await outages.of(id)).map(({ kind, beganMs, endedMs, lastedMs, told }) => ({
-    ...{ kind, began: timeOf(beganMs), ended: timeOf(endedMs) },
-    lastedS: lastedMs === null ? null : Math.round(lastedMs / SECOND_MS),
-    told: told.map(({ atMs, id: message, ...person }) => ({ at: timeOf(atMs), ...person, message })),
-  }));
-  // Each instance keeps what it has told itself.
-  exchange.json(200, { scope: config.cloudServerStore === null ? 'cloud' : 'instance', outages: views });
 }
 
 /** `DELETE /devices/{id}` */
@@ -221,7 +205,7 @@ function viewOf({ id, name, state, sinceMs, heardMs, destinations, status }: Dev
 }
 
 /** An unknown parameter is ignored. Throws invalid. */
-function parseQuery(query: string): DeviceQuery & { readonly format: (typeof FORMATS)[number] | null } {
+function parseQuery(query: string): DeviceQuery & { readonly format: (typeof LIST_FORMATS)[number] | null } {
   const given = new URLSearchParams(query);
   const faults: Fault[] = [];
   const oneOf = <One extends string>(name: string, all: readonly One[]) => {
@@ -240,18 +224,10 @@ function parseQuery(query: string): DeviceQuery & { readonly format: (typeof FOR
       faults.push(fault),
     ),
     after: given.get('after'),
-    format: oneOf('format', FORMATS),
+    format: oneOf('format', LIST_FORMATS),
   };
   if (faults.length > 0) throw invalidQuery(faults);
   return parsed;
-}
-
-/** True if CSV comes before JSON in Accept. Programs that take anything get JSON. */
-function wantsCsv(accept = ''): boolean {
-  const types = accept.split(',').map((part) => part.split(';')[0]?.trim().toLowerCase());
-  return (
-    types.find((type) => type === 'text/csv' || type === 'application/json' || type === '*/*') === 'text/csv'
-  );
 }
 
 /** The Link to the next page (RFC 8288), because CSV has no place for it. */
@@ -264,19 +240,3 @@ function nextLink(query: string, next: string | null): Readonly<Record<string, s
 
 const COLUMNS =
   'id state since lastHeartbeat version queued deferred failed relay link destinations name'.split(' ');
-
-/** A list as CSV (RFC 4180), for a spreadsheet: the names of the columns, then a line for each device, each with its end. */
-function csvOf(devices: readonly FleetDevice[]): string[] {
-  const rows = devices.map(({ queue, ...others }) => {
-    const values: Readonly<Record<string, string | number | null>> = { ...others, ...queue };
-    return COLUMNS.map((name) => cellOf(values[name] ?? ''));
-  });
-  return [COLUMNS, ...rows].map((cells) => `${cells.join(',')}\r\n`);
-}
-
-function cellOf(value: string | number): string {
-  if (typeof value === 'number') return String(value);
-  // A spreadsheet takes such a text for a formula, and devices choose their texts.
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}

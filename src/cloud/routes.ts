@@ -6,6 +6,7 @@ import type { Exchange } from '../base/http/exchange.js';
 import type { Routed } from '../base/http/http.js';
 import * as calls from './calls.js';
 import * as operator from './operator.js';
+import { listOutages } from './outage-calls.js';
 
 /** One call of the cloud. */
 interface CloudRoute extends Routed {
@@ -22,7 +23,7 @@ export const CLOUD_ROUTES: readonly CloudRoute[] = [
   { method: 'POST', path: '/devices/{id}/mails', handle: calls.postMail, for: 'device' },
   { method: 'GET', path: '/devices', handle: operator.listDevices, for: 'operator' },
   { method: 'GET', path: '/devices/{id}', handle: operator.getDevice, for: 'operator' },
-  { method: 'GET', path: '/devices/{id}/outages', handle: operator.listOutages, for: 'operator' },
+  { method: 'GET', path: '/devices/{id}/outages', handle: listOutages, for: 'operator' },
   { method: 'DELETE', path: '/devices/{id}', handle: operator.removeDevice, for: 'operator' },
   { method: 'POST', path: '/devices/{id}/key', handle: operator.makeKey, for: 'operator' },
   { method: 'GET', path: '/status', handle: operator.getStatus, for: 'operator' },
