@@ -13,13 +13,15 @@ export const ATTENTION = 'attention';
 /** One of DEVICE_STATES. */
 export type DeviceState = (typeof DEVICE_STATES)[number];
 
-/** How many devices are in each state, and how many need a person. */
-export type FleetCounts = Readonly<Record<DeviceState | typeof ATTENTION, number>>;
+/** How many devices are in each state, how many need a person, and of how many nobody is told. */
+export type FleetCounts = Readonly<Record<DeviceState | typeof ATTENTION | 'quiet', number>>;
 
 /** A device, as `GET /devices` tells it. Times are ISO 8601. */
 export interface FleetDevice {
   readonly id: string;
   readonly name: string | null;
+  readonly site: string | null;
+  readonly tags: readonly string[];
   readonly state: string;
   readonly since: string | null;
   readonly lastHeartbeat: string | null;
@@ -28,11 +30,15 @@ export interface FleetDevice {
   readonly queue: { readonly queued: number; readonly deferred: number; readonly failed: number } | null;
   readonly relay: string | null;
   readonly link: string | null;
+  /** Names of its programs that gave no sign in time. */
+  readonly late: readonly string[];
+  /** Until then nobody is told that it is offline; null: people are. */
+  readonly quiet: { readonly until: string; readonly why: string | null } | null;
 }
 
 /** One sentence about all devices, and its mood; `refused`: the calls of devices that are too many. */
 export function fleetHeadline(counts: FleetCounts, refused: number): readonly [mood: string, words: string] {
-  const { offline, online, attention, unheard } = counts;
+  const { offline, online, attention, quiet, unheard } = counts;
   const count = countOf(counts);
   const hasNone = count === unheard;
   const all = counted(count, 'device');
@@ -47,7 +53,8 @@ export function fleetHeadline(counts: FleetCounts, refused: number): readonly [m
     : `${some(online)} online, none is offline`;
   const seen = offline > 0 ? `${some(offline)} offline` : hasNone ? 'no device has called yet' : rest;
   const mood = offline > 0 ? 'bad' : troubles.length > 0 ? 'uneasy' : hasNone ? 'soft' : 'good';
-  return [mood, [seen, ...troubles].join('; ')];
+  const quieted = quiet > 0 ? [`${quiet} ${quiet === 1 ? 'is' : 'are'} quiet`] : [];
+  return [mood, [seen, ...troubles, ...quieted].join('; ')];
 }
 
 /** The number of all devices. */
@@ -56,11 +63,16 @@ export function countOf(counts: FleetCounts): number {
 }
 
 /** Why the device needs a person, in short; null if it does not. */
-export function troubleOf({ relay, queue }: Pick<FleetDevice, 'relay' | 'queue'>): string | null {
+export function troubleOf({
+  relay,
+  queue,
+  late,
+}: Pick<FleetDevice, 'relay' | 'queue' | 'late'>): string | null {
   const failed = queue?.failed ?? 0;
   const reasons = [
     ...(isRelayDown(relay) ? [`relay ${relay}`] : []),
     ...(failed > 0 ? [`${counted(failed, 'message')} failed`] : []),
+    ...(late.length > 0 ? [`${late.join(' and ')} late`] : []),
   ];
   return reasons.length === 0 ? null : reasons.join(', ');
 }

@@ -9,23 +9,25 @@ import type { Exchange } from '../base/http/exchange.js';
 import type { RefusedTotals } from '../base/http/problem.js';
 import { firstAsJson, type JsonObject } from '../base/json.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_DOCUMENT_BYTES_MAX, DAY_MS, KIB } from '../base/limits.js';
-import { isoOf } from '../base/text.js';
+import { harmlessName, isoOf, oneSpaced } from '../base/text.js';
 import type { Delivery } from '../mail/delivery/delivery.js';
 import type { System } from '../mail/engine.js';
 import type { Store } from '../mail/store/store.js';
 import type { Devices } from './devices.js';
-import { type Document, misunderstood, type People } from './document.js';
+import { type Document, entriesOf, misunderstood, type People } from './document.js';
 import type { FleetStore } from './fleet-store.js';
 import type { Mails } from './mails.js';
+import { QUIET_MAX_MS } from './marks.js';
 import type { OutageLog } from './outages.js';
-import type { AcceptedMessages, Outbox } from './outbox.js';
+import type { AcceptedMessages, Outbox, Ways } from './outbox.js';
 import { type Report, SAID, type Said, statusOf } from './presence.js';
 import type { CloudConfig } from './settings.js';
 
 /** The parts of the cloud that the calls use. */
 export interface CloudParts {
   readonly config: CloudConfig;
-  readonly system: Pick<System, 'clock' | 'version' | 'settingsFault'>;
+  readonly system: Pick<System, 'clock' | 'log' | 'version' | 'settingsFault'>;
+  readonly ways: Ways;
   /** The messages to people. */
   readonly store: Store;
   /** Of those messages. */
@@ -60,10 +62,15 @@ export async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<
   devices.admit(id);
   await fleet.watch.heard(id, report);
   totals.heartbeats++;
-  const etag = fleet.documents.about(id)?.etag;
+  const { etag, delayMs = null } = fleet.documents.about(id) ?? {};
+  const { cloudServerDelayMs, cloudServerTimeZone: zone } = config;
+  // A device with a longer delay of its own knows by itself how often it wakes.
+  const shortestMs = Math.min(cloudServerDelayMs, delayMs ?? cloudServerDelayMs);
   exchange.json(200, {
     ...(etag !== undefined && { destinations: etag }),
-    heartbeatMs: Math.floor(config.cloudServerDelayMs / HEARTBEATS_PER_DELAY),
+    heartbeatMs: Math.floor(shortestMs / HEARTBEATS_PER_DELAY),
+    // A device shows with it when people would be told; most have UTC.
+    ...(zone !== 'UTC' && { zone }),
     // Time from a wrong clock would confirm a wrong clock of the device.
     ...(clock.trust() !== 'wrong' && { serverTime: isoOf(clock.wallMs()) }),
   });
@@ -73,6 +80,8 @@ export async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<
 export const CLOUD_BODY_BYTES_MAX = 64 * KIB;
 /** A longer boot id is ignored. */
 const BOOT_ID_CHARS_MAX = 64;
+/** A longer reason for quiet, or last word, is ignored. */
+export const REASON_CHARS_MAX = 120;
 
 function parseReport(body: JsonObject): Report {
   const { state, intervalMs, bootId, uptimeMs } = body;
@@ -88,7 +97,62 @@ function parseReport(body: JsonObject): Report {
   const isTimed =
     typeof bootId === 'string' && bootId.length <= BOOT_ID_CHARS_MAX && typeof uptimeMs === 'number';
   const sent = isTimed ? { bootId, uptimeMs } : null;
-  return { said: state as Said, everyMs: everyMs as number, sent, status: statusOf(body) };
+  const quiet = isQuietMs(body.quietMs) ? { forMs: body.quietMs, why: reasonIn(body.why) } : null;
+  const status = statusOf(body);
+  return { said: state as Said, everyMs: everyMs as number, sent, status, quiet, last: reasonIn(body.last) };
+}
+
+function isQuietMs(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= QUIET_MAX_MS;
+}
+
+/** A text for people, in one line; null: it is none, or too long, or empty. */
+function reasonIn(value: unknown): string | null {
+  if (typeof value !== 'string' || value.length > REASON_CHARS_MAX) return null;
+  return oneSpaced(harmlessName(value, ' ')) || null;
+}
+
+/** `PUT /devices/{id}/quiet` */
+export async function putQuiet(exchange: Exchange, { fleet, system }: CloudParts): Promise<void> {
+  const { id } = exchange;
+  const { quietMs, why = null } = ((await readJson(exchange, CLOUD_BODY_BYTES_MAX, null)) ??
+    {}) as JsonObject;
+  const faults: Fault[] = [];
+  if (!isQuietMs(quietMs))
+    faults.push({
+      pointer: '/quietMs',
+      detail: `must be a whole number of milliseconds up to ${QUIET_MAX_MS}`,
+    });
+  if (why !== null && why !== '' && reasonIn(why) === null)
+    faults.push({ pointer: '/why', detail: `must be a text of at most ${REASON_CHARS_MAX} characters` });
+  if (faults.length > 0) throw new FieldpostError('invalid', 'This is no quiet; see errors', { faults });
+  checkHasCalled(fleet, id);
+  const forMs = quietMs as number;
+  const quiet = forMs === 0 ? null : { untilMs: system.clock.wallMs() + forMs, why: reasonIn(why) };
+  await fleet.watch.quiet(id, quiet);
+  exchange.json(200, { until: quiet && isoOf(quiet.untilMs) });
+}
+
+/** `POST /devices/{id}/drill` */
+export async function postDrill(exchange: Exchange, { fleet, ways }: CloudParts): Promise<void> {
+  const { id } = exchange;
+  const { uid = null } = ((await readJson(exchange, CLOUD_BODY_BYTES_MAX, null)) ?? {}) as JsonObject;
+  checkHasCalled(fleet, id);
+  const stored = await fleet.documents.read(id);
+  const all = stored === null ? [] : entriesOf(stored.document);
+  const wanted = uid === null ? all : all.filter((entry) => entry.uid === uid);
+  if (uid !== null && wanted.length === 0)
+    throw new FieldpostError('invalid', 'Nobody with this uid would be told', {
+      faults: [{ pointer: '/uid', detail: "must be the uid of an entry of the device's document" }],
+    });
+  const people = wanted.filter(({ type }) => (type === 1 ? ways.takesMail : ways.takesShort)).length;
+  if (people > 0) await fleet.watch.drill(id, uid as string | null);
+  exchange.json(202, { people });
+}
+
+/** Throws conflict for a device that has sent no heartbeat: nobody is told of it. */
+function checkHasCalled({ watch }: CloudParts['fleet'], id: string): void {
+  if (!watch.has(id)) throw new FieldpostError('conflict', `${id} has never called: nobody is told of it`);
 }
 
 /** `GET /devices/{id}/destinations` */

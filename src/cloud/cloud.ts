@@ -164,7 +164,7 @@ async function build(
   const counts = { refused: new RefusedTotals(), totals: { heartbeats: 0 } };
   const told = { people, faults, startedMs: clock.bootMs(), ...counts };
   const parts = { config, system, store, fleet, delivery, accepted, devices };
-  const calls = { ...parts, outbox, mails, outages, ...told };
+  const calls = { ...parts, ways, outbox, mails, outages, ...told };
   return { ...calls, webhook, access, http: createCloudHttp(calls, access, system) };
 }
 

@@ -9,6 +9,7 @@ import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import type { DeviceKeys, FleetDocuments, FleetWatch } from './fleet-store.js';
 import { namesDevice } from './keys.js';
+import { NO_MARKS, type Quiet, quietAt } from './marks.js';
 import { type DeviceStatus, NO_STATUS, needsHelp } from './presence.js';
 import type { Sighting } from './sighting.js';
 
@@ -22,6 +23,8 @@ export interface Device {
   readonly id: string;
   /** The name in its document; null: it has none. */
   readonly name: string | null;
+  readonly site: string | null;
+  readonly tags: readonly string[];
   readonly state: DeviceState;
   /** Wall time of the last heartbeat; null: there was none, or its wall time is unknown. */
   readonly heardMs: number | null;
@@ -30,13 +33,18 @@ export interface Device {
   /** The number of entries in its document; null: it has none. */
   readonly destinations: number | null;
   readonly status: DeviceStatus;
+  /** The quiet that it has now; null: none. */
+  readonly quiet: Quiet | null;
 }
 
 /** The devices that are wanted; null: any. */
 interface DeviceFilter {
   readonly state: Device['state'] | null;
-  /** A part of the id or the name, in lower case. */
+  /** A part of the id, the name, the site or a tag, in lower case. */
   readonly part: string;
+  /** The whole site, and a whole tag, in lower case. */
+  readonly site: string | null;
+  readonly tag: string | null;
   readonly version: string | null;
   /** True: only those that need a person. */
   readonly attention: boolean;
@@ -62,12 +70,17 @@ interface DeviceList {
 }
 
 /** True if the device is one of those that are wanted. */
-function fits(device: Device, { state, part, version, attention }: DeviceFilter): boolean {
-  const { id, name, status } = device;
+function fits(device: Device, { state, part, site, tag, version, attention }: DeviceFilter): boolean {
+  const { id, name, status, tags } = device;
   if (state !== null && device.state !== state) return false;
   if (version !== null && status.version !== version) return false;
   if (attention && !needsHelp(status)) return false;
-  return part === '' || [id, name ?? ''].some((text) => text.toLowerCase().includes(part));
+  if (site !== null && device.site?.toLowerCase() !== site) return false;
+  if (tag !== null && !tags.some((one) => one.toLowerCase() === tag)) return false;
+  return (
+    part === '' ||
+    [id, name ?? '', device.site ?? '', ...tags].some((text) => text.toLowerCase().includes(part))
+  );
 }
 
 type Compare<Item> = (one: Item, other: Item) => number;
@@ -78,8 +91,9 @@ export const ORDERS = {
   attention: (one, other) => rankOf(one) - rankOf(other) || compareIds(one.id, other.id),
 } as const satisfies Record<string, Compare<Device>>;
 
-/** Who is offline, then who has trouble, then the others by state. */
-function rankOf({ state, status }: Device): number {
+/** Who is quiet, because nobody is told of it, then who is offline, then who has trouble, then the others by state. */
+function rankOf({ state, status, quiet }: Device): number {
+  if (quiet !== null) return -1;
   return state !== 'offline' && needsHelp(status) ? 0.5 : DEVICE_STATES.indexOf(state);
 }
 
@@ -124,7 +138,14 @@ export class Lowest<Item> {
   }
 }
 
-const UNHEARD = { state: 'unheard', heardMs: null, sinceMs: null, status: NO_STATUS } as const;
+const UNHEARD = {
+  state: 'unheard',
+  heardMs: null,
+  sinceMs: null,
+  status: NO_STATUS,
+  marks: NO_MARKS,
+} as const;
+const NO_TAGS: readonly string[] = [];
 /** After so many steps of a list other work gets its turn: they take about 2 ms. */
 const SLICE = 2000;
 /** While there are too many devices, they are counted anew at most this often: 200,000 take about 100 ms. */
@@ -136,7 +157,7 @@ interface DevicesOptions {
   readonly keys: Pick<DeviceKeys, 'ids' | 'has' | 'make' | 'remove'>;
   /** The present keys file; null: there is none. */
   readonly keysFile: () => ReadonlyMap<string, unknown> | null;
-  readonly clock: Pick<Clock, 'after' | 'bootMs'>;
+  readonly clock: Pick<Clock, 'after' | 'bootMs' | 'wallMs'>;
   readonly log: Pick<Log, 'info' | 'warn'>;
   readonly devicesMax: number;
 }
@@ -231,15 +252,17 @@ export class Devices {
   /** Visits and counts all devices. Others run in between: the devices may be many. */
   async #each(visit: (id: string, sighting: Sighting | null) => void): Promise<FleetCounts> {
     const { watch, keysFile, clock } = this.#options;
-    const counts = { offline: 0, online: 0, moved: 0, unheard: 0, attention: 0 };
+    const counts = { offline: 0, online: 0, moved: 0, unheard: 0, attention: 0, quiet: 0 };
+    const nowMs = clock.wallMs();
     let steps = 0;
     for (const [ids, isNew] of this.#places(keysFile()?.keys() ?? []))
       for (const id of ids) {
         if (++steps % SLICE === 0) await new Promise<void>((resolve) => clock.after(0, resolve));
         if (!isNew(id)) continue;
         const sighting = watch.sighting(id);
-        const { state, status } = sighting ?? UNHEARD;
+        const { state, status, marks } = sighting ?? UNHEARD;
         counts[state]++;
+        if (quietAt(marks, nowMs) !== null) counts.quiet++;
         if (needsHelp(status)) counts.attention++;
         visit(id, sighting);
       }
@@ -267,11 +290,12 @@ export class Devices {
   }
 
   #device(id: string, sighting: Sighting | null): Device {
-    const about = this.#options.documents.about(id);
-    const { state, heardMs, sinceMs, status } = sighting ?? UNHEARD;
+    const { documents, clock } = this.#options;
+    const { state, heardMs, sinceMs, status, marks } = sighting ?? UNHEARD;
     // Not spread: for 200,000 devices that takes 0.4 s.
-    const { name = null, destinations = null } = about ?? {};
-    return { id, name, state, heardMs, sinceMs, destinations, status };
+    const { name = null, site = null, tags = NO_TAGS, destinations = null } = documents.about(id) ?? {};
+    const quiet = marks.quiet && quietAt(marks, clock.wallMs());
+    return { id, name, site, tags, state, heardMs, sinceMs, destinations, status, quiet };
   }
 
   #isInFile(id: string): boolean {

@@ -23,7 +23,10 @@ export async function listDevices(exchange: Exchange, { devices }: CloudParts): 
   const { devices: page, next, total, counts } = await devices.list(query);
   const views = page.map(viewOf);
   if (wantsCsv(format, exchange.req.headers.accept)) {
-    const rows = views.map(({ queue, ...others }) => ({ ...others, ...queue }));
+    const rows = views.map(({ queue, quiet, tags, late, ...others }) => ({
+      ...{ ...others, ...queue, tags: tags.join(', '), late: late.join(', ') },
+      ...{ quiet: quiet?.until, why: quiet?.why },
+    }));
     sendCsv(exchange, 'devices.csv', csvOf(COLUMNS, rows), nextLink(exchange.query, next));
     return;
   }
@@ -141,7 +144,7 @@ export async function getMetrics(exchange: Exchange, parts: CloudParts): Promise
 async function metricsOf(parts: CloudParts): Promise<string[]> {
   const { config, system, devices, fleet, store, accepted, totals, refused, delivery } = parts;
   const { gauge, counter } = CLOUD;
-  const { attention, ...states } = await devices.count();
+  const { attention, quiet, ...states } = await devices.count();
   let documentCount = 0;
   for (const _ of fleet.documents.ids) documentCount++;
   return [
@@ -149,8 +152,13 @@ async function metricsOf(parts: CloudParts): Promise<string[]> {
     gauge('devices', 'Devices by state.', by('state', states)),
     gauge(
       'devices_attention',
-      'Devices whose relay is failing or refusing, or with failed messages.',
+      'Devices whose relay is failing or refusing, with failed messages, or with a late program.',
       attention,
+    ),
+    gauge(
+      'devices_quiet',
+      'Devices of which nobody is told for now, because somebody asked for quiet.',
+      quiet,
     ),
     gauge('documents', 'Devices with a destinations document.', documentCount),
     counter('heartbeats_total', 'Heartbeats since the start.', totals.heartbeats),
@@ -200,8 +208,23 @@ function timeOf(ms: number | null): string | null {
   return ms === null ? null : isoOf(ms);
 }
 
-function viewOf({ id, name, state, sinceMs, heardMs, destinations, status }: Device): FleetDevice {
-  return { id, name, state, since: timeOf(sinceMs), lastHeartbeat: timeOf(heardMs), destinations, ...status };
+function viewOf({
+  id,
+  name,
+  site,
+  tags,
+  state,
+  sinceMs,
+  heardMs,
+  destinations,
+  status,
+  quiet,
+}: Device): FleetDevice {
+  return {
+    ...{ id, name, site, tags, state, since: timeOf(sinceMs), lastHeartbeat: timeOf(heardMs), destinations },
+    ...status,
+    quiet: quiet && { until: isoOf(quiet.untilMs), why: quiet.why },
+  };
 }
 
 /** An unknown parameter is ignored. Throws invalid. */
@@ -217,6 +240,8 @@ function parseQuery(query: string): DeviceQuery & { readonly format: (typeof LIS
   const parsed = {
     state: oneOf('state', DEVICE_STATES),
     part: (given.get('q') ?? '').trim().toLowerCase(),
+    site: wholeIn(given, 'site'),
+    tag: wholeIn(given, 'tag'),
     version: given.get('version'),
     attention: oneOf('attention', ['true', 'false']) === 'true',
     order: oneOf('order', ORDER_NAMES) ?? 'id',
@@ -230,6 +255,11 @@ function parseQuery(query: string): DeviceQuery & { readonly format: (typeof LIS
   return parsed;
 }
 
+/** In lower case; null: it is absent. */
+function wholeIn(given: URLSearchParams, name: string): string | null {
+  return given.get(name)?.trim().toLowerCase() ?? null;
+}
+
 /** The Link to the next page (RFC 8288), because CSV has no place for it. */
 function nextLink(query: string, next: string | null): Readonly<Record<string, string>> {
   if (next === null) return {};
@@ -239,4 +269,6 @@ function nextLink(query: string, next: string | null): Readonly<Record<string, s
 }
 
 const COLUMNS =
-  'id state since lastHeartbeat version queued deferred failed relay link destinations name'.split(' ');
+  'id state since lastHeartbeat version queued deferred failed relay link destinations name site tags quiet why late'.split(
+    ' ',
+  );

@@ -5,6 +5,7 @@
 import type { Exchange } from '../base/http/exchange.js';
 import type { Routed } from '../base/http/http.js';
 import * as calls from './calls.js';
+import * as drill from './drill.js';
 import * as operator from './operator.js';
 import { listOutages } from './outage-calls.js';
 
@@ -21,6 +22,8 @@ export const CLOUD_ROUTES: readonly CloudRoute[] = [
   { method: 'PUT', path: '/devices/{id}/destinations', handle: calls.putDestinations, for: 'device' },
   { method: 'POST', path: '/devices/{id}/messages', handle: calls.postMessage, for: 'device' },
   { method: 'POST', path: '/devices/{id}/mails', handle: calls.postMail, for: 'device' },
+  { method: 'PUT', path: '/devices/{id}/quiet', handle: calls.putQuiet, for: 'device' },
+  { method: 'POST', path: '/devices/{id}/drill', handle: calls.postDrill, for: 'device' },
   { method: 'GET', path: '/devices', handle: operator.listDevices, for: 'operator' },
   { method: 'GET', path: '/devices/{id}', handle: operator.getDevice, for: 'operator' },
   { method: 'GET', path: '/devices/{id}/outages', handle: listOutages, for: 'operator' },
@@ -29,6 +32,8 @@ export const CLOUD_ROUTES: readonly CloudRoute[] = [
   { method: 'GET', path: '/status', handle: operator.getStatus, for: 'operator' },
   { method: 'GET', path: '/metrics', handle: operator.getMetrics, for: 'operator' },
   { method: 'GET', path: '/', handle: operator.getFleetPage, for: 'anyone' },
+  { method: 'GET', path: '/drill/{device}/{uid}/{token}', handle: drill.getDrill, for: 'anyone' },
+  { method: 'POST', path: '/drill/{device}/{uid}/{token}', handle: drill.confirmDrill, for: 'anyone' },
   { method: 'GET', path: '/healthz', handle: operator.getHealth, for: 'anyone' },
   { method: 'GET', path: '/openapi.json', handle: getDescription, for: 'anyone' },
 ];

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { SECOND_MS } from '../../src/base/limits.js';
 import { CLOUD_DEVICES_MAX, compareIds, type DeviceQuery, Devices } from '../../src/cloud/devices.js';
+import type { AboutDocument } from '../../src/cloud/document.js';
 import { NO_MARKS } from '../../src/cloud/marks.js';
 import { NO_STATUS } from '../../src/cloud/presence.js';
 import type { Sighting } from '../../src/cloud/sighting.js';
@@ -9,11 +10,19 @@ import { FakeClock } from '../support/clock.js';
 import { keptLog } from '../support/system.js';
 
 const ALL: DeviceQuery = {
-  ...{ state: null, part: '', version: null, attention: false },
+  ...{ state: null, part: '', site: null, tag: null, version: null, attention: false },
   ...{ order: 'id', after: null, limit: CLOUD_DEVICES_MAX },
 };
 
-const ONLINE = { state: 'online', heardMs: null, sinceMs: null, status: NO_STATUS, marks: NO_MARKS } as const;
+const ONLINE = {
+  ...({ state: 'online', heardMs: null, sinceMs: null } as const),
+  ...{ status: NO_STATUS, marks: NO_MARKS },
+};
+
+const ABOUT: AboutDocument = {
+  ...{ etag: '"1"', destinations: 2, name: null, site: null, tags: [] },
+  ...{ delayMs: null, hasWeekly: false },
+};
 
 type Seen = Partial<Sighting> & Pick<Sighting, 'id'>;
 
@@ -21,13 +30,14 @@ type Seen = Partial<Sighting> & Pick<Sighting, 'id'>;
 function fleet({
   seen = [] as readonly Seen[],
   documents = [] as string[],
+  about = {} as Readonly<Record<string, Partial<AboutDocument>>>,
   keys = [] as string[],
   inFile = [] as string[],
+  clock = new FakeClock(),
 }) {
   const watched = new Map(seen.map((one): [string, Sighting] => [one.id, { ...ONLINE, ...one }]));
   let counted = 0;
   const { log, lines } = keptLog();
-  const clock = new FakeClock();
   const devices = new Devices({
     devicesMax: CLOUD_DEVICES_MAX,
     watch: {
@@ -41,18 +51,7 @@ function fleet({
     },
     documents: {
       ids: documents,
-      about: (id) =>
-        documents.includes(id)
-          ? {
-              etag: '"1"',
-              destinations: 2,
-              name: null,
-              site: null,
-              tags: [],
-              delayMs: null,
-              hasWeekly: false,
-            }
-          : null,
+      about: (id) => (documents.includes(id) ? { ...ABOUT, ...about[id] } : null),
       remove: async (id) =>
         void documents.splice(0, documents.length, ...documents.filter((one) => one !== id)),
     },
@@ -121,7 +120,7 @@ t.test(
     for (const id of ['new', 'line'])
       t.strictSame(devices.get(id), {
         ...{ id, state: 'unheard', heardMs: null, sinceMs: null, destinations: null },
-        ...{ name: null, status: NO_STATUS },
+        ...{ name: null, site: null, tags: [], status: NO_STATUS, quiet: null },
       });
     for (const id of ['none', '*']) t.throws(() => devices.get(id), { code: 'not-found' }, id);
     for (const id of ['none', 'line']) await t.rejects(devices.remove(id), { code: 'not-found' }, id);
@@ -152,8 +151,54 @@ t.test('a filter goes by state, part of the id, version, and who needs a person'
   t.strictSame(await ids({ attention: true, state: 'online', part: 'p' }), ['Pump-1']);
   const { total, counts, next } = await devices.list({ ...ALL, attention: true, limit: 1 });
   t.strictSame([total, next], [2, 'Pump-1'], 'the total of all pages');
-  t.strictSame(counts, { offline: 1, online: 1, moved: 1, unheard: 1, attention: 2 }, 'of all devices');
+  t.strictSame(
+    counts,
+    { offline: 1, online: 1, moved: 1, unheard: 1, attention: 2, quiet: 0 },
+    'of all devices',
+  );
   t.strictSame(await devices.count(), counts);
+});
+
+t.test('a filter goes by site and tag, and a part may stand in them', async (t) => {
+  const { devices, ids } = fleet({
+    documents: ['a', 'b', 'c', 'd'],
+    about: {
+      a: { site: 'North', tags: ['pump', 'Key Account'] },
+      b: { site: 'North 2', tags: ['pump'] },
+      c: { name: 'North pump', tags: ['fan'] },
+    },
+  });
+  t.strictSame(await ids({ site: 'north' }), ['a'], 'the whole site');
+  t.strictSame(await ids({ tag: 'pump' }), ['a', 'b']);
+  t.strictSame(await ids({ tag: 'key account' }), ['a']);
+  t.strictSame(await ids({ tag: 'key' }), [], 'a whole tag');
+  t.strictSame(await ids({ site: 'north 2', tag: 'pump' }), ['b']);
+  t.strictSame(await ids({ part: 'north' }), ['a', 'b', 'c']);
+  t.strictSame(await ids({ part: 'fan' }), ['c']);
+  t.match(devices.get('a'), { site: 'North', tags: ['pump', 'Key Account'] });
+  t.match(devices.get('d'), { site: null, tags: [] });
+});
+
+t.test('a device is quiet until its time is over', async (t) => {
+  const clock = new FakeClock();
+  const quiet = { untilMs: clock.wallMs() + 2 * SECOND_MS, why: 'battery swap' };
+  const late = { ...NO_STATUS, late: ['plc-reader'] };
+  const { devices, ids } = fleet({
+    clock,
+    seen: [
+      { id: 'a', state: 'offline' },
+      { id: 'b', status: late },
+      { id: 'c', marks: { ...NO_MARKS, quiet } },
+      { id: 'd' },
+    ],
+  });
+  t.strictSame(await ids({ order: 'attention' }), ['c', 'a', 'b', 'd']);
+  t.match(devices.get('c').quiet, quiet);
+  t.match(await devices.count(), { quiet: 1, attention: 1 });
+  await clock.advance(2 * SECOND_MS);
+  t.strictSame(await ids({ order: 'attention' }), ['a', 'b', 'c', 'd']);
+  t.equal(devices.get('c').quiet, null);
+  t.match(await devices.count(), { quiet: 0 });
 });
 
 t.test('what needs attention comes first, in pages, too', async (t) => {

@@ -138,7 +138,7 @@ t.test('a device shows what it last reported; nothing of it makes a heartbeat in
   await using cloud = await startCloud({ keys: KEYS });
   const reported = { version: '1.2.3', queue: QUEUE, relay: 'failing', link: 'offline' };
   await cloud.beat('pump-3', 'three', reported);
-  t.match((await cloud.boss('GET', '/devices/pump-3')).json, reported);
+  t.match((await cloud.boss('GET', '/devices/pump-3')).json, { ...reported, late: [] });
   const strange = { version: {}, queue: [], relay: 7, link: 'x'.repeat(1000) };
   t.equal((await cloud.beat('pump-3', 'three', strange)).status, 200);
   const nothing = { version: null, queue: null, relay: null, link: null };
@@ -190,12 +190,13 @@ t.test('CSV: quotes, no formulas, ISO times, and a link to the next page', async
   const reported = { version: '=1+1,"x"', queue: QUEUE, relay: '@ok', link: 'online' };
   await cloud.beat('pump-3', 'three', reported);
   const now = new Date(cloud.clock.wallMs()).toISOString();
-  const head = 'id,state,since,lastHeartbeat,version,queued,deferred,failed,relay,link,destinations,name';
+  const head =
+    'id,state,since,lastHeartbeat,version,queued,deferred,failed,relay,link,destinations,name,site,tags,quiet,why,late';
   const { text, headers } = await cloud.boss('GET', '/devices?format=csv');
   t.strictSame(text.split('\r\n'), [
     head,
-    `pump-3,online,${now},${now},"'=1+1,""x""",1,2,0,'@ok,online,,`,
-    'pump-4,unheard,,,,,,,,,,',
+    `pump-3,online,${now},${now},"'=1+1,""x""",1,2,0,'@ok,online,,,,,,,`,
+    'pump-4,unheard,,,,,,,,,,,,,,,',
     '',
   ]);
   t.equal(headers.get('content-type'), 'text/csv; charset=utf-8; header=present');
@@ -378,10 +379,12 @@ t.test('the description is for anyone, and sets the contract apart', async (t) =
   const contract = operations.filter(({ tags }) => tags?.[0] === 'contract');
   t.strictSame(contract.map(({ path, method }) => `${method} ${path}`).sort(), [
     'get /devices/{id}/destinations',
+    'post /devices/{id}/drill',
     'post /devices/{id}/mails',
     'post /devices/{id}/messages',
     'put /devices/{id}/destinations',
     'put /devices/{id}/heartbeat',
+    'put /devices/{id}/quiet',
   ]);
   t.ok(contract.every(({ security }) => security[0].device !== undefined));
   t.strictSame(json.paths['/healthz'].get.security, []);

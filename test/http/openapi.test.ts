@@ -9,8 +9,10 @@ import { PROBLEMS } from '../../src/base/http/problem.js';
 import { LANGS } from '../../src/base/langs.js';
 import * as limits from '../../src/base/limits.js';
 import { LINK_STATES, RELAY_STATES, STATUSES, STORAGE_STATES } from '../../src/base/views.js';
+import { REASON_CHARS_MAX } from '../../src/cloud/calls.js';
 import { FAULTS_MAX } from '../../src/cloud/cloud.js';
 import { CLOUD_DEVICES_MAX } from '../../src/cloud/devices.js';
+import { QUIET_MAX_MS } from '../../src/cloud/marks.js';
 import { OUTAGES_MAX } from '../../src/cloud/outages.js';
 import { SAID } from '../../src/cloud/presence.js';
 import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
@@ -104,6 +106,8 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'Outage kind enum': ['silent', 'stopped', null],
     'Outage told of enum': ['offline', 'online'],
     'Outage told type enum': TYPES,
+    'Quiet quietMs maximum': QUIET_MAX_MS,
+    'Quiet why maxLength': REASON_CHARS_MAX,
     'DeviceState enum': DEVICE_STATES,
     'Status store enum': ['files', 'etcd'],
     'Status relay state enum': RELAY_STATES,
@@ -191,8 +195,9 @@ for (const [name, routes] of [
   t.test(`${name}.json: each refusal has the codes and titles of its status`, async (t) => {
     const statuses = new Map<string, string>();
     for (const { operation } of operationsOf(document)) {
-      for (const [status, { $ref = '' }] of Object.entries<Json>(operation.responses)) {
-        if (Number(status) < 400) continue;
+      for (const [status, { $ref = '', content = {} }] of Object.entries<Json>(operation.responses)) {
+        // A person is answered with a page.
+        if (Number(status) < 400 || 'text/html' in content) continue;
         t.match($ref, /^#\/components\/responses\/\w+$/, `${operation.operationId} ${status}`);
         t.equal(statuses.get($ref) ?? status, status, `${$ref} has one status`);
         statuses.set($ref, status);
