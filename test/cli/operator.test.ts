@@ -4,6 +4,7 @@ import { runCommand } from '../../src/cli/cli.js';
 import { CLOUD_PROGRAM } from '../../src/cli/cloud.js';
 import type { OperatorContext } from '../../src/cli/command.js';
 import { CLOUD_SETTINGS } from '../../src/cloud/settings.js';
+import type { SendShort } from '../../src/mail/message/message.js';
 import { FakeClock } from '../support/clock.js';
 import { DESTINATIONS, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
 import { socketPath } from '../support/short-directory.js';
@@ -60,7 +61,7 @@ t.test('devices: a table, who is offline, parts of it, and JSON', async (t) => {
   const keys = `${KEYS}pump-4 four\npump-5 five\n`;
   await using cloud = await startCloud({ keys });
   await beat(cloud, 'pump-3', 'three', { version: '1.2.3' });
-  await store(cloud, { name: 'Sluis \u001b[2J', destinations: [] });
+  await store(cloud, { name: 'Sluis \u001b[2J', site: 'North', tags: ['pump'], destinations: [] });
   await pass(cloud, 100);
   await beat(cloud, 'pump-4', 'four', { relay: 'failing' });
   const run = (...argv: string[]) => operator(cloud.url, ['devices', ...argv], { keys });
@@ -69,8 +70,8 @@ t.test('devices: a table, who is offline, parts of it, and JSON', async (t) => {
   const since = (ms: number) =>
     new Date(cloud.clock.wallMs() - ms).toISOString().replace('T', ' ').slice(0, 19);
   t.strictSame(out.split('\n'), [
-    'ID      STATE    SINCE (UTC)          VERSION  TROUBLE        NAME',
-    `pump-3  offline  ${since(100_000)}  1.2.3                   Sluis [2J`,
+    'ID      STATE    SINCE (UTC)          VERSION  TROUBLE        NAME       SITE',
+    `pump-3  offline  ${since(100_000)}  1.2.3                   Sluis [2J  North`,
     `pump-4  online   ${since(0)}           relay failing`,
     'pump-5  unheard',
     '',
@@ -81,6 +82,9 @@ t.test('devices: a table, who is offline, parts of it, and JSON', async (t) => {
   t.match((await run('--attention')).out, /^ID .*\npump-4 [^\n]+\n\nIn all: /);
   t.match((await run('--state', 'unheard')).out, /^ID .*\npump-5 [^\n]+\n\nIn all: /);
   t.match((await run('SLU')).out, /^ID .*\npump-3 /);
+  t.match((await run('--site', 'north')).out, /^ID .*\npump-3 [^\n]+\n\nIn all: /);
+  t.match((await run('--tag', 'pump')).out, /^ID .*\npump-3 [^\n]+\n\nIn all: /);
+  t.match((await run('--tag', 'fan')).out, /^No such device/);
   t.match((await run('--limit', '2')).out, /\n\n2 of 3 shown\. In all: /);
   t.match((await run('nobody')).out, /^No such device is found\. In all: /);
   const listed = JSON.parse((await run('--json', '--offline')).out);
@@ -143,14 +147,89 @@ t.test('device: its state, whom the cloud would tell, and its outages', async (t
   });
 });
 
+/** Runs a command whose call the cloud answers once it has kept something: that takes time of its clock. */
+async function waited(cloud: TestCloud, argv: readonly string[]) {
+  const run = operator(cloud.url, argv);
+  let isOver = false;
+  void run.finally(() => (isOver = true));
+  while (!isOver) {
+    await new Promise((resolve) => setImmediate(resolve));
+    await cloud.clock.advance(20);
+  }
+  return await run;
+}
+
+t.test('quiet: a device is quiet for a while, which each list shows, and no longer', async (t) => {
+  await using cloud = await startCloud({ keys: KEYS });
+  await beat(cloud, 'pump-3', 'three', { late: ['plc-reader'] });
+  t.match(await operator(cloud.url, ['quiet', 'pump-3']), { code: 0, out: /^pump-3 is not quiet/ });
+  const { code, out } = await waited(cloud, ['quiet', 'pump-3', '2h', '--why', 'battery swap']);
+  t.equal(code, 0);
+  t.match(out, /^pump-3 is quiet until 2026-11-20 11:00:\d\d UTC: battery swap\n$/);
+  t.equal((await operator(cloud.url, ['quiet', 'pump-3'])).out, out);
+  const listed = (await operator(cloud.url, ['devices'])).out;
+  t.match(listed, /pump-3 .*quiet until 2026-11-20 11:00:\d\d \(battery swap\), plc-reader late/);
+  t.match(listed, /1 device, online; 1 needs attention; 1 is quiet\.\n$/);
+  const shown = (await operator(cloud.url, ['device', 'pump-3'])).out;
+  t.match(shown, /^quiet +until 2026-11-20 11:00:\d\d UTC: battery swap$/m);
+  t.match(shown, /^late +plc-reader$/m);
+  const json = JSON.parse((await operator(cloud.url, ['quiet', 'pump-3', '--json'])).out);
+  t.match(json, { until: /^2026-11-20T11:00/, why: 'battery swap' });
+  t.match(await waited(cloud, ['quiet', 'pump-3', 'off']), { code: 0, out: /^pump-3 is not quiet/ });
+  t.strictSame(JSON.parse((await operator(cloud.url, ['quiet', 'pump-3', '--json'])).out), {
+    ...{ until: null, why: null },
+  });
+  for (const wrong of [['2'], ['8d'], ['on'], ['2h', 'x'], ['off', '--why', 'x'], ['--why', 'x']])
+    t.equal((await operator(cloud.url, ['quiet', 'pump-3', ...wrong])).code, 64, wrong.join(' '));
+  t.match(await operator(cloud.url, ['quiet', 'pump-9', '2h']), { code: 77 });
+  t.match(await operator(cloud.url, ['quiet', 'pump-9']), { code: 65 });
+});
+
+t.test('drill: its people get a test, and the device shows who has confirmed it', async (t) => {
+  const env = { FIELDPOST_CLOUD_SERVER_PUBLIC_URL: 'https://cloud.example/' };
+  const sent: string[] = [];
+  const send: SendShort = async ({ message }) => {
+    sent.push(message);
+    return { kind: 'taken', reply: '200' };
+  };
+  await using cloud = await startCloud({ keys: KEYS, env, send });
+  t.match(await operator(cloud.url, ['drill', 'pump-3']), { code: 65, err: /has never called/ });
+  await beat(cloud, 'pump-3', 'three');
+  t.match(await operator(cloud.url, ['drill', 'pump-3']), {
+    code: 65,
+    err: /nobody would be told of pump-3/,
+  });
+  await store(cloud, { destinations: [{ ...JAN, type: 2, destination: '+31612345678' }] });
+  const done = { code: 0, out: 'A test message is on its way to 1 person.\n' };
+  t.match(await waited(cloud, ['drill', 'pump-3']), done);
+  t.ok(await cloud.passUntil(() => sent.length === 1));
+  t.notMatch((await operator(cloud.url, ['device', 'pump-3'])).out, /confirmed/);
+  const [, path = ''] = /https:\/\/cloud\.example(\/\S+)/.exec(sent[0] ?? '') ?? [];
+  t.equal((await cloud.call('POST', path, { key: null })).status, 200);
+  const { out } = await operator(cloud.url, ['device', 'pump-3']);
+  t.match(out, /^tells +Jan: \+31612345678 \(sms, nl\), confirmed a drill 2026-11-20 .* UTC$/m);
+  t.match(JSON.parse((await waited(cloud, ['drill', 'pump-3', '--json'])).out), { people: 1 });
+});
+
+t.test('a key that only reads shows the devices, and changes nothing', async (t) => {
+  const keys = `${KEYS}*:read eye\n`;
+  await using cloud = await startCloud({ keys });
+  await beat(cloud, 'pump-3', 'three');
+  const reader = (...argv: string[]) => operator(cloud.url, argv, { keys: '*:read eye\n' });
+  t.match(await reader('devices'), { code: 0, out: /pump-3/ });
+  t.match(await reader('status'), { code: 0 });
+  t.match(await reader('remove', 'pump-3'), { err: /This key only reads/ });
+  t.match(await reader('devices'), { out: /pump-3/ });
+});
+
 t.test('a missing id, an empty one, and more than one', async (t) => {
   await using cloud = await startCloud({ keys: KEYS });
   const missing = 'fieldpost-cloud: the id is missing: fieldpost-cloud devices shows the ids\n';
-  for (const name of ['device', 'key', 'remove'])
+  for (const name of ['device', 'key', 'remove', 'quiet', 'drill'])
     for (const words of [[], ['']])
       t.match(await operator(cloud.url, [name, ...words]), { code: 64, out: '', err: missing }, name);
   t.match(await operator(cloud.url, ['remove', 'pump-3', '']), { code: 64, out: '', err: missing });
-  for (const name of ['device', 'key'])
+  for (const name of ['device', 'key', 'drill'])
     t.match(await operator(cloud.url, [name, 'a', 'b']), { code: 64, err: /unexpected word .*: b\n/ });
 });
 

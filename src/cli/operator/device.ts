@@ -35,9 +35,10 @@ export const device: Command<OperatorContext> = {
   help: `fieldpost-cloud device ID [--local] [--json]
 
 Shows the state of a device, what it said with its last heartbeat, whom the
-cloud would tell when it goes offline, and its last outages: who was told of
-each. --local: times in the time zone of this machine, not in UTC. --json: the
-device, with its address book as document, and all outages of 30 days.
+cloud would tell when it goes offline, when they last confirmed a drill, and its
+last outages: who was told of each. --local: times in the time zone of this
+machine, not in UTC. --json: the device, with its address book as document, and
+all outages of 30 days.
 
 Exit status: 0 shown, 65 there is no such device, 69 no cloud answers, 77 it
 refuses the operator's key.`,
@@ -74,23 +75,27 @@ async function documentOf(id: string, call: Call): Promise<Document | null> {
 type Row = readonly [name: string, words: string];
 
 function rowsOf(found: FleetDevice, document: Document | null, outages: Outages, times: Times): Row[] {
-  const { id, name, state, since, lastHeartbeat, version, queue, relay, link } = found;
+  const { id, name, state, since, lastHeartbeat, version, queue, relay, link, tags, late, quiet } = found;
   const time = (iso: string | null) => (iso === null ? 'not known' : times.full(iso));
   const facts: readonly (readonly [name: string, words: string | null])[] = [
     ['id', id],
     ['name', name],
     ['site', textOf(document?.site)],
+    ['tags', textOf(tags.join(', '))],
     ['contact', textOf(document?.contact)],
+    ['delay', textOf(document?.delay)],
+    ['quiet', quiet && `until ${time(quiet.until)}${quiet.why === null ? '' : `: ${quiet.why}`}`],
     ['state', since === null ? state : `${state} since ${time(since)}`],
     ['last heartbeat', time(lastHeartbeat)],
     ['version', version],
     ['messages', queue && `${queue.queued} queued, ${queue.deferred} deferred, ${queue.failed} failed`],
     ['relay', relay],
     ['link before', link],
+    ['late', textOf(late.join(', '))],
   ];
   return [
     ...facts.flatMap(([topic, words]) => (words === null ? [] : [[topic, words] as const])),
-    ...under('tells', peopleIn(found, document)),
+    ...under('tells', peopleIn(found, document, time)),
     ...under('outages', outageLines(outages, time)),
   ];
 }
@@ -103,16 +108,21 @@ function under(topic: string, lines: readonly string[]): Row[] {
   return lines.map((line, index) => [index === 0 ? topic : '', line]);
 }
 
-function peopleIn({ destinations }: FleetDevice, document: Document | null): string[] {
+function peopleIn(
+  { destinations }: FleetDevice,
+  document: Document | null,
+  time: (iso: string | null) => string,
+): string[] {
   if (destinations === null) return ['nobody: it has sent no address book'];
   const entries = Array.isArray(document?.destinations) ? document.destinations : null;
   if (entries === null) return [`${counted(destinations, 'destination')}, not shown: it has no key`];
   if (entries.length === 0) return ['nobody: its address book is empty'];
   return entries.map((entry: unknown) => {
-    const { type, destination, name, lang } = (entry ?? {}) as Readonly<Record<string, unknown>>;
+    const { type, destination, name, lang, confirmedAt } = (entry ?? {}) as Readonly<Record<string, unknown>>;
     if (typeof type !== 'number' || typeof destination !== 'string')
       return 'an entry that cannot be read here';
-    return `${visible(String(name))}: ${destination} (${typeName(type)}, ${lang})`;
+    const confirmed = typeof confirmedAt === 'string' ? `, confirmed a drill ${time(confirmedAt)}` : '';
+    return `${visible(String(name))}: ${destination} (${typeName(type)}, ${lang})${confirmed}`;
   });
 }
 

@@ -3,6 +3,7 @@
  */
 import { EXIT } from '../../base/errors.js';
 import {
+  ATTENTION,
   DEVICE_STATES,
   type FleetCounts,
   type FleetDevice,
@@ -37,23 +38,30 @@ export const devices: Command<OperatorContext> = {
   name: 'devices',
   group: '',
   summary: 'list the devices: who is offline, and who needs attention',
-  help: `fieldpost-cloud devices [TEXT] [--offline | --state STATE] [--attention]
+  help: `fieldpost-cloud devices [TEXT] [--site SITE] [--tag TAG]
+                        [--offline | --state STATE] [--attention]
                         [--limit N] [--local] [--json]
 
-Lists the devices by their ids, and says below how many are offline or need
-attention. TEXT: those with it in their id or name. --offline: those that are
-offline. --state: those in this state, one of ${DEVICE_STATES.join(', ')}.
---attention: those whose relay is failing or refusing, or with failed messages.
---limit: at most N. --local: times in the time zone of this machine, not in UTC.
+Lists the devices: those that are quiet, those that are offline, those that
+need attention, and the others, each by their ids; and says below how many there
+are. TEXT: those with it in their id, name, site or tags. --site: those of the
+site SITE. --tag: those with the tag TAG. --offline: those that are offline.
+--state: those in this state, one of ${DEVICE_STATES.join(', ')}.
+--attention: those whose relay is failing or refusing, with failed messages, or
+with a program that gives no sign. --limit: at most N. --local: times in the
+time zone of this machine, not in UTC.
 
 Exit status: 0 listed, 69 no cloud answers, 77 it refuses the operator's key.`,
   examples: [
     ['fieldpost-cloud devices --offline', 'who is offline, and since when?'],
+    ['fieldpost-cloud devices --site North', 'how are the devices of a site?'],
     ['fieldpost-cloud devices --json | jq -r ".[].id"', 'all ids, for a script'],
   ],
   options: {
     offline: { type: 'boolean' },
     state: { type: 'string' },
+    site: { type: 'string' },
+    tag: { type: 'string' },
     attention: { type: 'boolean' },
     limit: { type: 'string' },
     json: { type: 'boolean' },
@@ -82,7 +90,11 @@ function queryOf(input: CommandInput): URLSearchParams {
   if (state !== null && !(DEVICE_STATES as readonly string[]).includes(state))
     throw new CommandError(EXIT.usage, `--state is one of ${DEVICE_STATES.join(', ')}`);
   const wanted = options.offline === true ? 'offline' : state;
+  const [site, tag] = [textOption(input, 'site'), textOption(input, 'tag')];
   return new URLSearchParams({
+    order: ATTENTION,
+    ...(site !== null && { site }),
+    ...(tag !== null && { tag }),
     ...(text !== '' && { q: text }),
     ...(wanted !== null && { state: wanted }),
     ...(options.attention === true && { attention: 'true' }),
@@ -113,12 +125,20 @@ function tableOf(
     device.state,
     device.since === null ? '' : moment(device.since),
     device.version ?? '',
-    troubleOf(device) ?? '',
+    noteOf(device, moment),
     device.name ?? '',
+    device.site ?? '',
   ]);
-  const heads = ['ID', 'STATE', `SINCE (${zone})`, 'VERSION', 'TROUBLE', 'NAME'];
-  const table = rows.length === 0 ? [] : [...columns([heads, ...rows], { cells, elastic: [4, 5] }), ''];
+  const heads = ['ID', 'STATE', `SINCE (${zone})`, 'VERSION', 'TROUBLE', 'NAME', 'SITE'];
+  const table = rows.length === 0 ? [] : [...columns([heads, ...rows], { cells, elastic: [4, 5, 6] }), ''];
   const shown = rows.length === total ? '' : `${rows.length} of ${total} shown. `;
   const [, words] = fleetHeadline(counts, refused);
   return `${[...table, `${rows.length === 0 ? 'No such device is found. ' : shown}In all: ${words}.`].join('\n')}\n`;
+}
+
+/** Why it needs a person, or why nobody is told of it. */
+function noteOf(device: FleetDevice, moment: (iso: string) => string): string {
+  const { quiet } = device;
+  const words = quiet && `quiet until ${moment(quiet.until)}${quiet.why === null ? '' : ` (${quiet.why})`}`;
+  return [words ?? [], troubleOf(device) ?? []].flat().join(', ');
 }
