@@ -7,6 +7,8 @@ import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { DAY_MS } from '../../src/base/limits.js';
 import { startIn } from '../support/daemon.js';
+import { until } from '../support/delivery.js';
+import { serve } from '../support/serve.js';
 import {
   barriersOf,
   CHROMIUM,
@@ -23,7 +25,7 @@ import { skipWithout } from './peers.js';
 const options = { skip: skipWithout(CHROMIUM), timeout: 180_000 };
 
 /** `fieldpost cloud` that calls devices offline after 1 s; without keys any key opens it. */
-async function startCloud(t: Test, keys?: string) {
+async function startCloud(t: Test, keys?: string, more: Readonly<Record<string, string>> = {}) {
   const directory = t.testdir();
   const path = join(directory, 'keys');
   if (keys !== undefined) writeFileSync(path, keys);
@@ -31,6 +33,7 @@ async function startCloud(t: Test, keys?: string) {
     FIELDPOST_STATE_DIR: join(directory, 'state'),
     FIELDPOST_CLOUD_SERVER_DELAY: '1s',
     ...(keys !== undefined && { FIELDPOST_CLOUD_SERVER_KEYS_FILE: path }),
+    ...more,
   };
   const daemon = await startIn(t, env, ['cloud']);
   const url = `http://127.0.0.1:${daemon.port}/`;
@@ -108,7 +111,7 @@ t.test('the devices and whom the cloud would tell, at each width, dark and light
     await opened.getByText(`${HARMFUL}: ann@example.com`).waitFor();
     await opened.getByText('Email, nl').waitFor();
     await opened.getByText('Jan: +31612345678').waitFor();
-    await opened.getByText('Sluis').waitFor();
+    await opened.getByRole('definition').filter({ hasText: 'Sluis' }).waitFor();
     await opened.getByText(/cannot be read here: 1/).waitFor();
     await opened.getByText('online since').waitFor();
     await device(page, 'pump-4').locator('summary').click();
@@ -181,10 +184,10 @@ t.test(
         .evaluateAll((all) => all.map((one) => one.dataset.key));
       t.strictSame(order.slice(0, 2), ['pump-1', 'pump-10'], 'what needs attention comes first');
       await keepPicture(page, 'fleet-order', look);
-      await page.getByLabel('Device id').fill('gemaal');
+      await page.getByLabel('Id, name, site or tag').fill('gemaal');
       await device(page, 'pump-2').waitFor({ state: 'detached' });
       await device(page, 'pump-10').getByText('Gemaal Sluis', { exact: true }).waitFor();
-      await page.getByLabel('Device id').fill('');
+      await page.getByLabel('Id, name, site or tag').fill('');
       await device(page, 'pump-2').waitFor();
       await page.getByLabel('State').selectOption('needs attention');
       await device(page, 'pump-2').waitFor({ state: 'detached' });
@@ -227,8 +230,114 @@ t.test(
       const csv = readFileSync(await download.path(), 'utf8');
       t.match(
         csv,
-        /^id,state,.*\r\nnew-.*\r\npump-1,online,.*,1.2.3,3,2,1,failing,unsteady,,\r\npump-2,.*\r\npump-10,.*,Gemaal Sluis\r\n/s,
+        /^id,state,.*\r\nnew-.*\r\npump-1,online,.*,1.2.3,3,2,1,failing,unsteady,,,,,,,\r\npump-2,.*\r\npump-10,.*,Gemaal Sluis,,,,,\r\n/s,
       );
+      assertQuiet(t, seen);
+      await seen.context.close();
+    }
+  },
+);
+
+t.test('quiet begins and ends, and people confirm a drill, at each width', options, async (t) => {
+  const tool = await serve((request, response) => void request.resume().on('end', () => response.end()));
+  t.teardown(() => tool[Symbol.asyncDispose]());
+  const more = { FIELDPOST_CLOUD_SERVER_WEBHOOK: tool.url };
+  const cloud = await startCloud(t, 'pump-1 one\npump-2 two\n* boss\n', more);
+  const destinations = [{ ...person(1, 2, '+31612345678', 'Jan'), confirmedAt: '2026-11-20T09:00:00.000Z' }];
+  await cloud.store('pump-2', { site: 'North', tags: ['pump', 'old'], destinations });
+  await cloud.beat('pump-1', DAY_MS);
+  await cloud.beat('pump-2', DAY_MS, 'running', { late: ['plc-reader'] });
+  const browser = await openBrowser(t);
+  for (const look of LOOKS) {
+    const seen = await open(browser, cloud.url, look);
+    const { page } = seen;
+    await page.getByRole('dialog').getByLabel('Key').fill('boss');
+    await page.getByRole('dialog').getByLabel('Key').press('Enter');
+    await page.getByText('2 devices, all online; 1 needs attention').waitFor();
+    await page.getByLabel('Id, name, site or tag').fill('north');
+    await device(page, 'pump-1').waitFor({ state: 'detached' });
+    await page.getByLabel('Id, name, site or tag').fill('OLD');
+    const pump = device(page, 'pump-2');
+    await pump.getByText('plc-reader late').waitFor();
+    await pump.locator('summary').first().click();
+    await pump.getByText('pump, old').waitFor();
+    await pump.getByText(/^confirmed a drill \d+ Nov 2026/).waitFor();
+    await pump.getByRole('button', { name: 'Quiet for pump-2' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Quiet for pump-2' });
+    await dialog.getByLabel('For').selectOption('2 hours');
+    await dialog.getByLabel('Reason').fill('battery swap');
+    t.strictSame(await barriersOf(page), []);
+    t.notOk(await isTooWide(page), `${look.width} px with the dialog`);
+    await keepPicture(page, 'fleet-quiet-dialog', look);
+    await dialog.getByRole('button', { name: 'Be quiet' }).click();
+    await page.getByText(/^pump-2 is quiet until \d\d:\d\d\.$/).waitFor();
+    await page.getByLabel('Id, name, site or tag').fill('');
+    await device(page, 'pump-1').waitFor();
+    t.match(
+      await devices(page).getByRole('listitem').first().textContent(),
+      /pump-2.*quiet until .*battery swap/,
+    );
+    await page.getByText('1 is quiet').waitFor();
+    t.strictSame(await barriersOf(page), []);
+    t.notOk(await isTooWide(page), `${look.width} px`);
+    await keepPicture(page, 'fleet-quiet', look);
+    await pump.getByRole('button', { name: 'End the quiet of pump-2' }).click();
+    await page.getByText('pump-2 is no longer quiet.').waitFor();
+    page.on('dialog', (asked) => void asked.accept());
+    await pump.getByRole('button', { name: 'Drill for pump-2' }).click();
+    await page.getByText('The people of pump-2 get a test message now.').waitFor();
+    await device(page, 'pump-1').locator('summary').first().click();
+    await device(page, 'pump-1').getByRole('button', { name: 'Drill for pump-1' }).click();
+    await page.getByText('Nobody in its address book can be reached').waitFor();
+    assertQuiet(t, seen);
+    await seen.context.close();
+  }
+});
+
+t.test(
+  'the page of a drill works without scripts on a phone, and confirms by its button alone',
+  options,
+  async (t) => {
+    const sent: string[] = [];
+    const tool = await serve(async (request, response) => {
+      let text = '';
+      for await (const chunk of request) text += chunk;
+      sent.push(JSON.parse(text).message);
+      response.end();
+    });
+    t.teardown(() => tool[Symbol.asyncDispose]());
+    const cloud = await startCloud(t, 'pump-1 one\n* boss\n', {
+      ...{
+        FIELDPOST_CLOUD_SERVER_WEBHOOK: tool.url,
+        FIELDPOST_CLOUD_SERVER_PUBLIC_URL: 'https://cloud.example/',
+      },
+    });
+    const destinations = [person(1, 2, '+31612345678', 'Jan')];
+    await cloud.store('pump-1', { name: `${'Gemaal'.repeat(20)} ${HARMFUL}`, destinations });
+    await cloud.beat('pump-1', DAY_MS);
+    const headers = { Authorization: 'Bearer boss', 'Content-Type': 'application/json' };
+    const drilled = await fetch(`${cloud.url}devices/pump-1/drill`, { method: 'POST', headers, body: '{}' });
+    t.equal(drilled.status, 202);
+    await until(() => sent.length > 0);
+    const [, path = ''] = /https:\/\/cloud\.example\/(\S+)/.exec(sent[0] ?? '') ?? [];
+    const confirmed = async () => {
+      const answer = await fetch(`${cloud.url}devices/pump-1/destinations`, { headers });
+      const { destinations: entries } = (await answer.json()) as { destinations: { confirmedAt?: string }[] };
+      return entries[0]?.confirmedAt;
+    };
+    const browser = await openBrowser(t);
+    for (const look of LOOKS) {
+      const seen = await open(browser, `${cloud.url}${path}`, look);
+      const { page } = seen;
+      const seenIt = page.getByRole('button', { name: 'Ik heb het gezien' });
+      await seenIt.waitFor();
+      t.strictSame(await barriersOf(page), []);
+      t.notOk(await isTooWide(page), `${look.width} px`);
+      await keepPicture(page, 'drill', look);
+      if (look === LOOKS[0]) t.equal(await confirmed(), undefined, 'it was only opened');
+      await seenIt.click();
+      await page.getByText('De test is bevestigd.').waitFor();
+      t.match(await confirmed(), /Z$/);
       assertQuiet(t, seen);
       await seen.context.close();
     }
@@ -274,7 +383,7 @@ t.test('ten thousand devices', options, async (t) => {
   t.equal(await devices(page).getByRole('listitem').count(), 100);
   await page.getByRole('button', { name: 'Show more' }).click();
   await page.getByText('200 of 10000 devices shown').waitFor();
-  await page.getByLabel('Device id').fill('-09999');
+  await page.getByLabel('Id, name, site or tag').fill('-09999');
   await device(page, 'device-09999').waitFor();
   await page.getByText('1 of 1 device shown').waitFor();
   await page.getByLabel('State').selectOption('offline');

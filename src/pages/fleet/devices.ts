@@ -19,6 +19,8 @@ export interface Told {
   readonly destination: string;
   readonly name: string;
   readonly lang: string;
+  /** When they last confirmed a drill; null: never. */
+  readonly confirmedAt: string | null;
 }
 
 /** The people in the `destinations` of a document, each once, and how many entries are none. */
@@ -29,11 +31,16 @@ export function peopleIn(destinations: unknown): {
   const people = new Map<string, Told>();
   let others = 0;
   for (const value of Array.isArray(destinations) ? destinations : []) {
-    const { type, destination, name, lang } = (value ?? {}) as Partial<Record<keyof Told, unknown>>;
+    const { type, destination, name, lang, confirmedAt } = (value ?? {}) as Partial<
+      Record<keyof Told, unknown>
+    >;
     const key = `${type} ${destination}`;
     if (![1, 2, 3, 4].includes(type as number) || typeof destination !== 'string') others++;
     else if (!people.has(key)) {
-      people.set(key, { type: type as number, destination, name: String(name), lang: String(lang) });
+      people.set(key, {
+        ...{ type: type as number, destination, name: String(name), lang: String(lang) },
+        confirmedAt: typeof confirmedAt === 'string' ? confirmedAt : null,
+      });
     }
   }
   return { people: [...people.values()], others };

@@ -16,6 +16,7 @@ import { byId, html, say, sayHeadline, showList } from '../dom.js';
 import { type Answered, keepFresh, type Live } from '../live.js';
 import { deviceItem, fillDevice, shownOf } from './device-item.js';
 import { queryFor } from './devices.js';
+import { createQuiet } from './quiet.js';
 
 /** The list of very many devices is long. */
 const REFRESH_MS = 5000;
@@ -31,7 +32,7 @@ function main(): void {
   const isOpen = !('token' in document.documentElement.dataset);
   byId('add').hidden = isOpen;
   byId('add-open').hidden = !isOpen;
-  const newKey = isOpen ? null : createKeyDialog(live);
+  const acts = { ...createQuiet(live), newKey: isOpen ? null : createKeyDialog(live) };
   const search = byId<HTMLInputElement>('search');
   const state = byId<HTMLSelectElement>('state');
   const more = byId('more');
@@ -70,7 +71,7 @@ function main(): void {
     for (const item of byId('devices').querySelectorAll<HTMLElement>('li:has(details[open])')) {
       const device = devices.find(({ id }) => id === item.dataset.key);
       const place = item.querySelector('[data-told]');
-      if (device !== undefined && place !== null) await fillDevice(place, device, live, newKey);
+      if (device !== undefined && place !== null) await fillDevice(place, device, live, acts);
     }
   }
 
