@@ -135,12 +135,12 @@ t.test('device: its state, whom the cloud would tell, and its outages', async (t
   );
   t.match(
     out,
-    /^outages +1 outage in the last 30 days\n +silent from .* not over.*; told: \+31612345678 of offline at /m,
+    /^outages +1 outage in the last year\n +silent from .* not over.*; told: \+31612345678 of offline at .*, sent$/m,
   );
   const json = JSON.parse((await operator(cloud.url, ['device', 'pump-3', '--json'])).out);
   t.match(json, { id: 'pump-3', document: { site: 'Leiden' }, outages: [{ kind: 'silent' }] });
   const none = await operator(cloud.url, ['device', 'pump-9']);
-  t.match(none.out, /^tells +nobody: it has sent no address book\noutages +none in the last 30 days$/m);
+  t.match(none.out, /^tells +nobody: it has sent no address book\noutages +none in the last year$/m);
   t.match(await operator(cloud.url, ['device', 'pump-8']), {
     code: 65,
     err: 'fieldpost-cloud: There is no device pump-8\n',

@@ -10,15 +10,28 @@ import type { Command, OperatorContext } from '../command.js';
 import { json, LOCAL, type Times, terms, timesFor, typeName, widthOf } from '../words.js';
 import { connectCloud, oneId, pathOf } from './client.js';
 
+interface Telling {
+  readonly at: string;
+  readonly of: string;
+  readonly news?: string;
+  readonly destination: string;
+  readonly status?: string | null;
+}
+
 /** The answer of `GET /devices/ID/outages`. */
 interface Outages {
+  /** How many there were; left out by earlier clouds. */
+  readonly total?: number;
   readonly scope: string;
   readonly outages: readonly {
     readonly kind: string | null;
     readonly began: string | null;
     readonly ended: string | null;
     readonly lastedS: number | null;
-    readonly told: readonly { readonly at: string; readonly of: string; readonly destination: string }[];
+    /** Left out by earlier clouds, as `news` and `status`. */
+    readonly why?: string | null;
+    readonly word?: string | null;
+    readonly told: readonly Telling[];
   }[];
 }
 
@@ -36,9 +49,9 @@ export const device: Command<OperatorContext> = {
 
 Shows the state of a device, what it said with its last heartbeat, whom the
 cloud would tell when it goes offline, when they last confirmed a drill, and its
-last outages: who was told of each. --local: times in the time zone of this
-machine, not in UTC. --json: the device, with its address book as document, and
-all outages of 30 days.
+last outages: who was told of each, and what became of the message. --local:
+times in the time zone of this machine, not in UTC. --json: the device, with its
+address book as document, and its last 100 outages.
 
 Exit status: 0 shown, 65 there is no such device, 69 no cloud answers, 77 it
 refuses the operator's key.`,
@@ -126,15 +139,25 @@ function peopleIn(
   });
 }
 
-function outageLines({ scope, outages }: Outages, time: (iso: string | null) => string): string[] {
+/** Why it was away, by the cloud's word for it. */
+const WHY: Readonly<Record<string, string>> = { ran: 'it ran throughout', restarted: 'it restarted' };
+
+/** What a message was about, where that is more than offline or online. */
+const NEWS: Readonly<Record<string, string>> = { still: 'still offline', word: 'its last word' };
+
+function outageLines({ scope, outages, total }: Outages, time: (iso: string | null) => string): string[] {
   const part = scope === 'instance' ? ', as far as this instance of the cloud has told of them' : '';
-  if (outages.length === 0) return [`none in the last 30 days${part}`];
-  const lines = outages.slice(0, OUTAGES_SHOWN).map(({ kind, began, ended, lastedS, told }) => {
+  if (outages.length === 0) return [`none in the last year${part}`];
+  const lines = outages.slice(0, OUTAGES_SHOWN).map(({ kind, began, ended, lastedS, why, word, told }) => {
     const lasted = lastedS === null ? '' : ` (${span(lastedS * SECOND_MS)})`;
     const end = ended === null ? 'not over, as far as is known' : `to ${time(ended)}${lasted}`;
-    const people = told.map(({ of, destination, at }) => `${destination} of ${of} at ${time(at)}`);
-    const heard = people.length === 0 ? 'nobody was told' : `told: ${people.join(', ')}`;
-    return `${kind ?? 'silent'} from ${time(began)} ${end}; ${heard}`;
+    const people = told.map(({ of, news = '', destination, at, status = null }) => {
+      const became = status === null ? '' : `, ${status}`;
+      return `${visible(destination)} of ${NEWS[news] ?? of} at ${time(at)}${became}`;
+    });
+    const heard = people.length === 0 ? 'nobody was told' : `told: ${people.join('; ')}`;
+    const facts = [WHY[why ?? ''] ?? [], word ? `last word "${visible(word)}"` : [], heard].flat();
+    return `${kind ?? 'silent'} from ${time(began)} ${end}; ${facts.join('; ')}`;
   });
-  return [`${counted(outages.length, 'outage')} in the last 30 days${part}`, ...lines];
+  return [`${counted(total ?? outages.length, 'outage')} in the last year${part}`, ...lines];
 }
