@@ -41,6 +41,7 @@ import { CLOUD_ROUTES } from './routes.js';
 import { CLOUD_SETTINGS, type CloudConfig } from './settings.js';
 import { Teller } from './telling.js';
 import { byContent, createWebhook, isForHook } from './webhook.js';
+import { Weekly } from './weekly.js';
 
 /** A running cloud. */
 export interface Cloud {
@@ -149,6 +150,7 @@ async function build(
     ...{ store: toPeople, documents, people, texts, ...ways, clock, log, outages },
     quietUntilMs: (id) => watch.sighting(id)?.marks.quiet?.untilMs ?? null,
   });
+  const weekly = new Weekly({ ...fleet, clock, log, store: toPeople, texts, ...ways });
   const { takeMessage } = fleet;
   const outbox = new Outbox({ takeMessage, ...ways, hourlyLimit: config.cloudServerHourlyLimit, clock, log });
   const mails = new Mails({
@@ -165,7 +167,7 @@ async function build(
   const told = { people, faults, startedMs: clock.bootMs(), ...counts };
   const parts = { config, system, store, fleet, delivery, accepted, devices };
   const calls = { ...parts, ways, outbox, mails, outages, ...told };
-  return { ...calls, webhook, access, http: createCloudHttp(calls, access, system) };
+  return { ...calls, weekly, webhook, access, http: createCloudHttp(calls, access, system) };
 }
 
 /** The outbox for news of devices. It takes none while another instance tells people, who would hear them twice. */
@@ -178,6 +180,7 @@ function storeOfTeller(fleet: FleetStore, store: Store, accepted: AcceptedMessag
     },
     recall: (key: string) => store.recall(key),
     mayTakeMore: () => fleet.office.isLeader && accepted.mayTakeMore,
+    isBusy: (type: Draft['type']) => accepted.isBusy(type),
   };
 }
 
@@ -223,7 +226,7 @@ export async function connectEtcd(
 }
 
 async function start(parts: Parts): Promise<Cloud> {
-  const { config, system, store, webhook, delivery, fleet, access, http } = parts;
+  const { config, system, store, webhook, delivery, fleet, weekly, access, http } = parts;
   const { log } = system;
   const open = system.openListeners ?? openListeners;
   const listeners = await open(
@@ -235,6 +238,7 @@ async function start(parts: Parts): Promise<Cloud> {
   );
   delivery.start();
   await fleet.start();
+  weekly.start();
   const { keys } = fleet;
   const { cloudServerKeys: ofFile } = config;
   const known = ofFile && new Set([...ofFile.keys(), ...keys.ids].filter(namesDevice)).size;
@@ -257,6 +261,7 @@ async function start(parts: Parts): Promise<Cloud> {
       inOrder(log.error, [
         async () => log.info('cloud stopping'),
         async () => void (await Promise.all([listeners.close(), http.stop(STOP_REQUESTS_MS)])),
+        () => weekly.stop(),
         () => fleet.stop(),
         () => delivery.stop(),
         async () => webhook?.close(),

@@ -141,6 +141,11 @@ export class AcceptedMessages {
     return isOpen && parts.some((part) => !this.#isFull(part));
   }
 
+  /** True if a message that can wait should leave the rest of the room to news of outages. */
+  isBusy(type: Draft['type']): boolean {
+    return this.#isFull(partOf(type, false), 1 / 2);
+  }
+
   /** The parts that notifications to people go to. */
   get #ownParts(): Part[] {
     const { takesMail, takesShort } = this.#options;
@@ -151,8 +156,9 @@ export class AcceptedMessages {
     return `the outbox has no more room for ${WORDS[part]}: ${counted(this.waiting[part], 'message')} wait`;
   }
 
-  #isFull(part: Part): boolean {
-    return this.waiting[part] >= Math.max(1, Math.floor(this.#options.maxQueue * this.#shareOf(part)));
+  #isFull(part: Part, share = 1): boolean {
+    const most = Math.floor(this.#options.maxQueue * this.#shareOf(part) * share);
+    return this.waiting[part] >= Math.max(1, most);
   }
 
   #shareOf(part: Part): number {

@@ -3,6 +3,7 @@ import t from 'tap';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import { AcceptedMessages } from '../../src/cloud/outbox.js';
 import { isForHook } from '../../src/cloud/webhook.js';
+import type { Address } from '../../src/mail/message/address.js';
 import { NO_ATTACHMENTS, type SendShort } from '../../src/mail/message/message.js';
 import type { Store } from '../../src/mail/store/store.js';
 import { FakeClock } from '../support/clock.js';
@@ -134,6 +135,24 @@ t.test('what waits for a hook that is down fills its own part alone', async (t) 
 
   const alone = new AcceptedMessages({ store, ...ways, takesMail: false, takesShort: false });
   t.notOk(alone.mayTakeMore, 'with the hook alone nothing else can be told');
+});
+
+t.test('what can wait leaves half of its part to news of outages', async (t) => {
+  const { store } = await openQuietly(new FakeClock());
+  const ways = { takesMail: true, takesShort: true, takesHook: false };
+  const accepted = new AcceptedMessages({ store, maxQueue: 40, nudge: () => undefined, ...ways });
+  const mail = { type: 1, attachments: NO_ATTACHMENTS, ignored: [] } as const;
+  const content = { subject: 'x', plain: 'x', html: '' };
+  for (let n = 0; n < 10; n++) {
+    t.equal(accepted.isBusy(1), false, `${n} mails`);
+    const destination = `jan${n}@example.com` as Address;
+    await accepted.accept({ ...mail, destination, content }, { key: `${n}`, hash: '' });
+  }
+  t.equal(accepted.isBusy(1), true);
+  t.equal(accepted.mayTakeMore, true);
+  for (const type of [2, 3, 4] as const)
+    t.equal(accepted.isBusy(type), false, 'SMS have a part of their own');
+  await store.close();
 });
 
 t.test('while SMS to people fill their part, mails are told, also of the devices behind', async (t) => {
