@@ -1,6 +1,6 @@
 /**
- * The Monday mail: how often, and for how long, a person's devices were offline in the week, or that none was. That one comes
- * also proves that the watch runs. It is for entries of documents with `weekly`: one message a person over all devices whose
+ * The Monday mail: how often, and for how long, a person's devices were offline in the week, or that none was. That it
+ * comes also proves that the watch runs. It is for entries of documents with `weekly`: one message a person over all devices whose
  * documents have such an entry, at 07:00 on Monday in the person's zone. If the cloud cannot send it then, it is sent later
  * on that Monday, and not on Tuesday.
  *

@@ -2,8 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/base/limits.js';
-import type { AboutDocument, Document } from '../../src/cloud/document.js';
-import { factsOf } from '../../src/cloud/document.js';
+import { type AboutDocument, type Document, factsOf } from '../../src/cloud/document.js';
 import type { TakenKeys } from '../../src/cloud/fleet-store.js';
 import { NO_MARKS } from '../../src/cloud/marks.js';
 import { NO_STATUS } from '../../src/cloud/presence.js';

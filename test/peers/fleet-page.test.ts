@@ -8,6 +8,7 @@ import t, { type Test } from 'tap';
 import { DAY_MS } from '../../src/base/limits.js';
 import { startIn } from '../support/daemon.js';
 import { until } from '../support/delivery.js';
+import { fakeRelay } from '../support/relay.js';
 import { serve } from '../support/serve.js';
 import {
   barriersOf,
@@ -370,6 +371,56 @@ t.test('without keys it asks for none; a device is removed', options, async (t) 
   await page.getByText('1 device, online').waitFor();
   await device(page, 'pump-2').waitFor({ state: 'detached' });
   assertQuiet(t, seen);
+});
+
+t.test('the outages of a device: why, who was told, whether it went out, and CSV', options, async (t) => {
+  await using relay = await fakeRelay({
+    rcpt: ({ command }) => (/jan@/.test(command) ? '550 5.1.1 no such user' : undefined),
+  });
+  const cloud = await startCloud(t, undefined, {
+    FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+  });
+  await cloud.store('pump-1', {
+    destinations: [person(1, 1, 'ann@example.com', HARMFUL), person(2, 1, 'jan@example.com', 'Jan')],
+  });
+  const boot = { bootId: '0b0072f1' };
+  await cloud.beat('pump-1', 0, 'running', { ...boot, uptimeMs: 5_000 });
+  await until(() => relay.mails.length === 1);
+  await cloud.beat('pump-1', DAY_MS, 'running', { ...boot, uptimeMs: 60_000 });
+  await until(() => relay.mails.length === 2);
+  const browser = await openBrowser(t);
+  for (const look of LOOKS) {
+    const seen = await open(browser, cloud.url, look);
+    const { page } = seen;
+    const opened = device(page, 'pump-1');
+    await opened.locator('summary').click();
+    await opened.getByText('1 outage in the last year', { exact: true }).click();
+    await opened.getByText(/silent; it ran throughout: the network was away$/).waitFor();
+    t.equal(await opened.getByText(/ann@example\.com\), (?:offline|online)$/).count(), 2);
+    t.equal(await opened.getByText('Email, sent').count(), 2);
+    t.equal(await opened.getByText('failed', { exact: true }).count(), 2);
+    // A heartbeat makes the list anew.
+    await cloud.beat('pump-1', DAY_MS, 'running', {
+      ...boot,
+      uptimeMs: 120_000,
+      version: `${look.width} ${look.scheme}`,
+    });
+    await opened.getByText(`${look.width} ${look.scheme}`).waitFor();
+    t.ok(await opened.getByText('Email, sent').first().isVisible(), 'it stays open');
+    t.strictSame(await barriersOf(page), []);
+    t.notOk(await isTooWide(page), `${look.width} px`);
+    await keepPicture(page, 'fleet-outages', look);
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Save outages as CSV: pump-1' }).click(),
+    ]);
+    t.equal(download.suggestedFilename(), 'outages-pump-1.csv');
+    const lines = readFileSync(await download.path(), 'utf8').split('\r\n');
+    t.equal(lines.length, 6);
+    t.match(lines[1], /^silent,.*,ran,.*,offline,silent,1,.*,(?:sent|failed)$/);
+    assertQuiet(t, seen);
+    await seen.context.close();
+  }
 });
 
 t.test('ten thousand devices', options, async (t) => {

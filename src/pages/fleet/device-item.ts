@@ -2,12 +2,12 @@
  * One device of the list: it opens to whom the cloud would tell.
  */
 import { type FleetDevice, troubleOf } from '../../base/fleet-lines.js';
-import { MINUTE_MS, SECOND_MS } from '../../base/limits.js';
-import { counted, oneLine, span } from '../../base/text.js';
+import { oneLine } from '../../base/text.js';
 import { button, factList, html, openable, show } from '../dom.js';
 import { type Live, Refusal, wordsOf } from '../live.js';
 import { clockTime, exactTime, TYPES } from '../words.js';
 import { peopleIn, STATE_WORDS } from './devices.js';
+import { outageList, outagesOf } from './outages.js';
 import type { QuietActs } from './quiet.js';
 
 /** Without a value it is not shown. */
@@ -79,7 +79,7 @@ export async function fillDevice(
   show(place, [facts, document, outages], () => [
     factList([...facts, ...aboutDocument(document)]),
     ...toldList(document),
-    ...outageList(outages),
+    ...outageList(place, id, outages, live),
     html(
       'div',
       { class: 'buttons' },
@@ -151,85 +151,6 @@ function toldList(document: DocumentShown): HTMLElement[] {
     html('ul', { class: 'rows' }, ...items),
     ...(more ? [html('p', { class: 'uneasy' }, more)] : []),
   ];
-}
-
-/** More of one device are not in the answer. */
-const OUTAGES_MAX = 100;
-
-interface OutageShown {
-  readonly kind: string | null;
-  readonly began: string | null;
-  readonly ended: string | null;
-  readonly lastedS: number | null;
-  readonly told: readonly {
-    readonly at: string;
-    readonly of: string;
-    readonly type: number;
-    readonly name: string;
-    readonly destination: string;
-  }[];
-}
-
-/** What an open device shows of its outages. The cloud reads a log for them, so they are asked for only after a change. */
-const ASKED = new WeakMap<
-  Element,
-  { readonly change: string; readonly atMs: number; readonly shown: OutagesShown }
->();
-type OutagesShown = { readonly scope: string; readonly outages: readonly OutageShown[] } | string;
-
-async function outagesOf(
-  place: Element,
-  { id, state, since }: FleetDevice,
-  { call }: Live,
-): Promise<OutagesShown> {
-  const change = `${id} ${state} ${since}`;
-  const before = ASKED.get(place);
-  // People are told a while after the change.
-  if (before?.change === change && Date.now() - before.atMs < MINUTE_MS) return before.shown;
-  let shown: OutagesShown;
-  try {
-    shown = (await call('GET', `/devices/${encodeURIComponent(id)}/outages`)).body;
-  } catch (error) {
-    if (!(error instanceof Refusal) || error.status === 401) throw error;
-    shown = wordsOf(error);
-  }
-  ASKED.set(place, { change, atMs: Date.now(), shown });
-  return shown;
-}
-
-function outageList(shown: OutagesShown): HTMLElement[] {
-  if (typeof shown === 'string') return [html('p', { class: 'uneasy' }, shown)];
-  const part = shown.scope === 'instance' ? ', as far as this instance of the cloud has told of them' : '';
-  if (shown.outages.length === 0) return [html('p', {}, `No outage in the last 30 days${part}.`)];
-  const items = shown.outages.map(({ kind, began, ended, lastedS, told }) =>
-    html(
-      'li',
-      { class: 'row' },
-      html('span', {}, `${began === null ? 'not known' : exactTime(began)} to ${endOf(ended)}`),
-      html(
-        'span',
-        { class: 'soft' },
-        [lastedS === null ? '' : span(lastedS * SECOND_MS), kind ?? ''].join(' ').trim(),
-      ),
-      html(
-        'ul',
-        { class: 'rows' },
-        ...(told.length === 0 ? [html('li', {}, 'Nobody was told.')] : told.map(tellingItem)),
-      ),
-    ),
-  );
-  const count = shown.outages.length;
-  const words = `${count === OUTAGES_MAX ? 'The last ' : ''}${counted(count, 'outage')} in the last 30 days${part}`;
-  return [html('details', {}, html('summary', {}, words), html('ul', { class: 'rows' }, ...items))];
-}
-
-function endOf(ended: string | null): string {
-  return ended === null ? 'an end that is not known yet' : exactTime(ended);
-}
-
-function tellingItem({ at, of, type, name, destination }: OutageShown['told'][number]): HTMLElement {
-  const words = `${exactTime(at)}: ${oneLine(name)} (${oneLine(destination)}), ${of}`;
-  return html('li', {}, html('span', {}, words), ' ', html('span', { class: 'soft' }, TYPES[type - 1] ?? ''));
 }
 
 function remove(id: string, { call, act }: Live): void {

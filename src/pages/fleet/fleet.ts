@@ -16,14 +16,13 @@ import { byId, html, say, sayHeadline, showList } from '../dom.js';
 import { type Answered, keepFresh, type Live } from '../live.js';
 import { deviceItem, fillDevice, shownOf } from './device-item.js';
 import { queryFor } from './devices.js';
+import { offerFile, PAGE_MS } from './file.js';
 import { createQuiet } from './quiet.js';
 
 /** The list of very many devices is long. */
 const REFRESH_MS = 5000;
 /** So many devices are shown at first, and so many more each time. */
 const SHOWN = 100;
-/** The answer of a page of CSV may take this long, and so may the browser to save the file. */
-const PAGE_MS = 60_000;
 
 function main(): void {
   // Without a keys file any key opens every call, but there must be one.
@@ -104,9 +103,7 @@ async function saveCsv({ call }: Live): Promise<void> {
     texts.push(texts.length === 0 ? text : text.slice(text.indexOf('\n') + 1));
     query = /^<(\?[^>]*)>; rel="next"$/.exec(link ?? '')?.[1] ?? null;
   }
-  const href = URL.createObjectURL(new Blob(texts, { type: 'text/csv' }));
-  html('a', { href, download: 'devices.csv' }).click();
-  setTimeout(() => URL.revokeObjectURL(href), PAGE_MS);
+  offerFile('devices.csv', texts);
 }
 
 /** A function that makes a key for a device; the page has #key and the form #add. */
