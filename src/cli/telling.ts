@@ -57,7 +57,10 @@ cannot be reached: try again.`,
   async run(input, context) {
     const people = await begun(connect(context), '/api/internal/drill', input, context);
     if (people > 0) return EXIT.ok;
-    throw new CommandError(EXIT.data, 'nobody is told: the address book in the cloud is empty');
+    throw new CommandError(
+      EXIT.data,
+      'nobody is told: the cloud has nobody in its address book whom it can reach',
+    );
   },
 };
 
@@ -66,7 +69,11 @@ export async function testPerson(...[words, input, call, context]: Parameters<Ac
   const [id = '', ...more] = idsIn(words, 'the id is missing: fieldpost destinations list shows the ids');
   noMore(more);
   const people = await begun(call, `${DESTINATIONS}/${id}/test`, input, context);
-  if (people === 0) throw new CommandError(EXIT.data, 'the cloud does not have this destination');
+  if (people === 0)
+    throw new CommandError(
+      EXIT.data,
+      'nobody is told: the cloud does not have this destination, or cannot reach it',
+    );
 }
 
 /** Begins a drill, and says so; gives the number of people. */

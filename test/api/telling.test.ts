@@ -139,7 +139,7 @@ t.test('a last word: delivered, or why not', async (t) => {
   const failed = await ask('PUT', WORD, { text: 'x' });
   isProblem(t, failed, 503, 'unavailable');
   t.match(failed.json.detail, 'The cloud has not heard it: cloud.example: it cannot be reached');
-  for (const text of [undefined, null, 7, '', ' ', 'a\r\nb', 'x'.repeat(121), '\udc00'])
+  for (const text of [undefined, null, 7, '', ' ', 'a\r\nb', 'x'.repeat(121), '🔋'.repeat(61), '\udc00'])
     isProblem(t, await ask('PUT', WORD, { text }), 422, 'invalid', String(text));
   t.match(api.lines, [
     /<6>.*last word delivered by="uid 1000" word="mains failed, battery 10 min"/,

@@ -278,6 +278,9 @@ t.test('a drill: the people, no drill, a refusal, or a failed call', async (t) =
   await client.drill('u1', ALWAYS);
   t.match(cloud.calls.at(-2), { method: 'POST', path: 'drill', body: {} });
   t.strictSame(cloud.calls.at(-1)?.body, { uid: 'u1' });
+  cloud.answer = () => problem(422, 'Nobody with this uid would be told');
+  t.strictSame(await client.drill('u1', ALWAYS), { kind: 'begun', people: 0 });
+  t.match(await client.drill(null, ALWAYS), { kind: 'refused' });
   for (const [answer, words] of [
     [HTML, /unexpected answer \(200/],
     [{ status: 202, body: {} }, BREAKS],

@@ -14,7 +14,7 @@ import { type ApiContext, callerOf } from './context.js';
 import { known } from './destinations.js';
 import { NEVER_QUIET, NO_CLOUD, quietView } from './state.js';
 
-/** The reason of a quiet, and a last word: they go into an SMS. */
+/** The reason of a quiet, and a last word: they go into an SMS. In UTF-16 units, as a cloud may count them. */
 const WORDS_CHARS_MAX = 120;
 
 /** `GET /api/internal/quiet` */
@@ -117,7 +117,7 @@ function refuse(details: Readonly<Record<string, string | null>>): void {
 
 function wordsFault(text: unknown): string | null {
   if (typeof text !== 'string' || text.trim() === '') return 'must be a string, not empty';
-  if ([...text].length > WORDS_CHARS_MAX) return `must not be longer than ${WORDS_CHARS_MAX} characters`;
+  if (text.length > WORDS_CHARS_MAX) return `must not be longer than ${WORDS_CHARS_MAX} characters`;
   if (hasControl(text)) return 'must be one line without control characters';
   return hasLoneSurrogate(text) ? 'contains half a surrogate pair, which is not a character' : null;
 }

@@ -98,7 +98,7 @@ type DestinationsAnswer =
 /** `changed`: somebody else has replaced the document of that ETag. */
 type PutAnswer = { readonly kind: 'stored'; readonly etag: string } | { readonly kind: 'changed' };
 
-/** `unknown`: this cloud has no drill. `refused`: not now, in its words. */
+/** `begun`: so many people are told. `unknown`: this cloud has no drill. `refused`: not now, in its words. */
 export type DrillAnswer =
   | { readonly kind: 'begun'; readonly people: number }
   | { readonly kind: 'unknown' }
@@ -193,6 +193,8 @@ export class CloudClient {
     const { status } = answer;
     if (NO_SUCH_CALL.includes(status)) return { kind: 'unknown' };
     const problem = problemOf(answer);
+    // The cloud has no entry with this uid.
+    if (status === 422 && uid !== null && problem !== null) return { kind: 'begun', people: 0 };
     // Without a problem the answer is perhaps that of a proxy.
     if ([409, 422, 429].includes(status) && problem !== null) return { kind: 'refused', reply: problem };
     if (status !== 202) throw this.#failed(answer);
