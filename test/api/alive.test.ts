@@ -87,6 +87,10 @@ t.test('a full or broken disk, and too many programs, as other calls say it', as
   isProblem(t, await api.call('PUT', `${ALIVE}/other?within=10m`), 507, 'storage-full');
   t.equal((await api.call('PUT', `${PLC}?within=10m`)).status, 204, 'a sign writes nothing');
   await api.emptyDisk();
+  api.disk.capacityBytes -= (await api.disk.space('/')).freeBytes - 2 ** 19;
+  await api.store.look();
+  isProblem(t, await api.call('PUT', `${ALIVE}/other?within=10m`), 507, 'storage-full');
+  await api.emptyDisk();
   api.disk.onOperation = () => 'error:EIO';
   isProblem(t, await api.call('PUT', `${ALIVE}/other?within=10m`), 503, 'storage-failed');
   api.disk.onOperation = () => 'ok';

@@ -124,10 +124,20 @@ t.test('after a restart each has its whole limit again', async (t) => {
     const { device } = await start();
     await device.sign(PLC, WITHIN_MS, OPS);
     await device.pass(WITHIN_MS - 1);
+    const written: string[] = [];
+    const watched = () => {
+      device.disk.onOperation = (_, { path }) => {
+        if (path.startsWith(PATH)) written.push(path);
+        return 'ok';
+      };
+    };
+    watched();
     await device.reboot({ plug, offMs: DAY_MS });
+    watched();
     t.same(device.alive.view(), { count: 1, late: [] });
     await device.pass(WITHIN_MS - 1);
     t.same(device.mails, []);
+    t.same(written, [], 'a restart alone writes nothing');
     await device.pass(SOON_MS);
     t.same(await subjects(device), [LATE]);
     t.equal(await device.sign(PLC, WITHIN_MS, OPS), false);
