@@ -35,7 +35,8 @@ const BUILT: Readonly<Record<string, RegExp>> = {
     `^\\s*(?:\\*|${TAG}(?:\\s*,\\s*${TAG})*)\\s*$`,
   ),
   TAG: new RegExp(TAG, 'g'),
-  "`^${route.path.replaceAll('{id}', '([^/]+)')}$`": /^\/api\/v1\/messages\/([^/]+)\/attachments\/([^/]+)$/,
+  "`^${route.path.replaceAll(/\\{\\w+\\}/g, '([^/]+)')}$`":
+    /^\/api\/v1\/messages\/([^/]+)\/attachments\/([^/]+)$/,
   '`^[!-9;-~]{1,${HEADER_NAME_CHARS_MAX}}$`': /^[!-9;-~]{1,76}$/,
   '`^<([!-;=?-~]{1,${MESSAGE_ID_CHARS_MAX}})>$`': /^<([!-;=?-~]{1,250})>$/,
 };

@@ -122,7 +122,7 @@ async function putConfirmed(
 }
 
 interface PageWords {
-  readonly ask: (device: string) => string;
+  readonly ask: string;
   readonly button: string;
   readonly done: string;
   readonly failed: string;
@@ -130,43 +130,43 @@ interface PageWords {
 
 const WORDS: Readonly<Record<Lang, PageWords>> = {
   en: {
-    ask: (device) => `This is a test. ${device} would reach you by messages like this one.`,
+    ask: 'This is a test. This device would reach you by messages like this one.',
     button: 'I have seen it',
     done: 'Thank you. The test is confirmed.',
     failed: 'This could not be stored. Please try again in a few minutes.',
   },
   de: {
-    ask: (device) => `Dies ist ein Test. Mit solchen Nachrichten würde ${device} Sie erreichen.`,
+    ask: 'Dies ist ein Test. Mit solchen Nachrichten würde dieses Gerät Sie erreichen.',
     button: 'Ich habe sie gesehen',
     done: 'Vielen Dank. Der Test ist bestätigt.',
     failed: 'Das konnte nicht gespeichert werden. Bitte versuchen Sie es in einigen Minuten noch einmal.',
   },
   nl: {
-    ask: (device) => `Dit is een test. Met zulke berichten zou ${device} u bereiken.`,
+    ask: 'Dit is een test. Met zulke berichten zou dit apparaat u bereiken.',
     button: 'Ik heb het gezien',
     done: 'Dank u wel. De test is bevestigd.',
     failed: 'Dit kon niet worden opgeslagen. Probeer het over een paar minuten opnieuw.',
   },
   fr: {
-    ask: (device) => `Ceci est un test. ${device} vous préviendrait par des messages comme celui-ci.`,
+    ask: 'Ceci est un test. Cet appareil vous préviendrait par de tels messages.',
     button: 'Je l’ai vu',
     done: 'Merci. Le test est confirmé.',
     failed: 'L’enregistrement a échoué. Veuillez réessayer dans quelques minutes.',
   },
   it: {
-    ask: (device) => `Questo è un test. ${device} la avviserebbe con messaggi come questo.`,
+    ask: 'Questo è un test. Con messaggi come questo il dispositivo la avviserebbe.',
     button: 'L’ho visto',
     done: 'Grazie. Il test è confermato.',
     failed: 'Il salvataggio non è riuscito. Riprovi tra qualche minuto.',
   },
   pl: {
-    ask: (device) => `To jest test. W razie potrzeby otrzymasz podobne wiadomości. Urządzenie: ${device}.`,
-    button: 'Widzę tę wiadomość',
+    ask: 'To jest test. W razie awarii otrzymasz podobną wiadomość o tym urządzeniu.',
+    button: 'Wiadomość dotarła',
     done: 'Dziękujemy. Test został potwierdzony.',
     failed: 'Nie udało się tego zapisać. Spróbuj ponownie za kilka minut.',
   },
   es: {
-    ask: (device) => `Esto es una prueba. ${device} le avisaría con mensajes como este.`,
+    ask: 'Esto es una prueba. Este dispositivo le avisaría con mensajes como este.',
     button: 'Lo he visto',
     done: 'Gracias. La prueba está confirmada.',
     failed: 'No se ha podido guardar. Inténtelo de nuevo dentro de unos minutos.',
@@ -179,7 +179,7 @@ function sendWords(exchange: Exchange, status: number, drill: Drill, step: 'ask'
   const words = WORDS[lang];
   const form = `<form method="post"><button>${escaped(words.button)}</button></form>`;
   sendDrillPage(exchange, status, lang, device, [
-    `<p>${escaped(step === 'ask' ? words.ask(device) : words[step])}</p>`,
+    `<p>${escaped(words[step])}</p>`,
     // No action: it posts to the address that the person has opened, also behind a proxy with a path of its own.
     step === 'done' ? '' : form,
   ]);

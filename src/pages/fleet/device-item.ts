@@ -70,7 +70,7 @@ export async function fillDevice(
   const facts: readonly Fact[] = [
     ['Last heartbeat', lastHeartbeat === null ? 'not known' : exactTime(lastHeartbeat)],
     [`${device.state} since`, since ? exactTime(since) : null],
-    ['Quiet', quiet && quietWords(quiet, exactTime)],
+    ['Nobody is told', quiet && quietWords(quiet, exactTime)],
     ...reported(device),
   ];
   const document = device.destinations === null ? NONE : await documentOf(id, live);
