@@ -57,12 +57,14 @@ export interface Cloud {
 
 /**
  * Starts the cloud. Resolves when it answers devices. Rejects with FieldpostError (`already-running`, `unavailable`) or
- * the disk's error, with nothing left running. `shortWay` sends SMS, phone and push messages in place of the webhook.
+ * the disk's error, with nothing left running. `shortWay` sends SMS, phone and push messages in place of the webhook; `etcd` is
+ * asked in place of that of the settings.
  */
 export async function createCloud(
   config: CloudConfig,
   outside: System,
   shortWay?: SendShort,
+  etcd?: Etcd,
 ): Promise<Cloud> {
   const { system, faults } = keepingFaults(outside);
   const store = await openStore({
@@ -75,7 +77,7 @@ export async function createCloud(
   });
   let parts: Parts | null = null;
   try {
-    parts = await build(config, system, { store, faults }, shortWay);
+    parts = await build(config, system, { store, faults }, { shortWay, etcd });
     return await start(parts);
   } catch (error) {
     // It follows etcd already.
@@ -117,7 +119,7 @@ async function build(
   config: CloudConfig,
   system: System,
   { store, faults }: { store: Store; faults: readonly string[] },
-  shortWay?: SendShort,
+  { shortWay, etcd }: { shortWay: SendShort | undefined; etcd: Etcd | undefined },
 ) {
   const { clock, log } = system;
   const webhook = await openWebhooks(config, system, shortWay);
@@ -142,6 +144,7 @@ async function build(
     people,
     accept: (...message) => accepted.accept(...message),
     tell: (news, isLast) => teller.tell(news, isLast),
+    etcd,
   });
   const { documents, watch, keys } = fleet;
   const toPeople = storeOfTeller(fleet, store, accepted);
@@ -189,7 +192,7 @@ function accessWith({ cloudServerKeys }: CloudConfig, made: FleetStore['keys']) 
 }
 
 /** What a store of the fleet hands over to this instance. */
-type Handing = Pick<FileFleetOptions, 'people' | 'accept' | 'tell'>;
+type Handing = Pick<FileFleetOptions, 'people' | 'accept' | 'tell'> & { readonly etcd: Etcd | undefined };
 
 /** Opens the store that the settings name. */
 async function openFleet(config: CloudConfig, system: System, handing: Handing): Promise<FleetStore> {
@@ -201,7 +204,7 @@ async function openFleet(config: CloudConfig, system: System, handing: Handing):
     ...system,
     ...handing,
     delays,
-    etcd: await connectEtcd(config, system),
+    etcd: handing.etcd ?? (await connectEtcd(config, system)),
     hostname: system.hostname(),
   });
 }
