@@ -33,6 +33,18 @@ async function expectKept(cloud: Cloud, more: Readonly<Record<string, unknown>>)
   }
 }
 
+/** What people set for a person, as rules of telling, and for the device. */
+const RULES = {
+  after_min: 60,
+  hours: 'Mo-Fr 07:00-18:00, Sa 09:00-12:00',
+  zone: 'Europe/Amsterdam',
+  night: 'drop',
+  weekly: true,
+  confirmedAt: '2026-11-20T09:00:00.000Z',
+};
+const NO_RULES = { after_min: -1, hours: 'always', zone: 'Mars/Olympus', night: 7, weekly: 'yes' };
+const OF_DEVICE = { delay: '26h', site: 'Conformance', tags: ['conformance', 'north'] };
+
 /** In ASCII, so that what looks alike can be told apart. */
 function shown(value: unknown): string {
   const code = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
@@ -221,6 +233,28 @@ export const DOCUMENT_POINTS: readonly Point[] = [
       const { conformance } = (await cloud.present()).document;
       if (JSON.stringify(conformance) !== '["kept"]') {
         throw new Broken(`it came back as ${JSON.stringify(conformance)}`);
+      }
+    },
+  },
+  {
+    name: 'after_min, hours, zone, night, weekly and confirmedAt of an entry are kept',
+    why: 'a manager who is to hear after an hour would be called at once, or an older rule would come back',
+    check: (cloud) => expectKept(cloud, RULES),
+  },
+  {
+    name: 'values of these members that the cloud cannot use are kept, with their entry',
+    why: 'one wrong rule would keep the whole address book from the cloud, or silence its person',
+    check: (cloud) => expectKept(cloud, NO_RULES),
+  },
+  {
+    name: 'delay, site and tags of the document are kept',
+    why: 'the next edit of the device would take from it what people have set on the cloud’s screen',
+    async check(cloud) {
+      await cloud.replace({ destinations: [], ...OF_DEVICE });
+      const { document } = await cloud.present();
+      for (const [member, value] of Object.entries(OF_DEVICE)) {
+        if (JSON.stringify(document[member]) === JSON.stringify(value)) continue;
+        throw new Broken(`${member} was ${shown(value)} and came back as ${shown(document[member])}`);
       }
     },
   },

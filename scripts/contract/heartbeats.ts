@@ -1,10 +1,54 @@
 /**
  * The points about heartbeats and keys.
  */
-import { Broken, expectObject, expectStatus, expectStrong, NotChecked, type Point } from './cloud.js';
+import {
+  Broken,
+  type Cloud,
+  expectObject,
+  expectStatus,
+  expectStrong,
+  NotChecked,
+  type Point,
+} from './cloud.js';
 
 // RFC 3339.
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
+
+/** Members by which a device says what people are to hear. */
+const SAID: readonly object[] = [
+  { quietMs: 60_000, why: 'Fieldpost conformance' },
+  { last: 'Fieldpost conformance: nothing to do' },
+  { late: ['conformance'] },
+];
+const MISSAID: readonly object[] = [
+  ...[-1, 0.5, 1e12, '2h', null].map((quietMs) => ({ quietMs })),
+  { quietMs: 60_000, why: 7 },
+  ...['', 7, 'x'.repeat(1000)].map((last) => ({ last })),
+  ...['conformance', [7]].map((late) => ({ late })),
+];
+
+/** Sends each of these with a heartbeat while nobody would be told. Throws Broken unless each is answered 200. */
+async function expectSayable(cloud: Cloud, sayings: readonly object[]): Promise<void> {
+  await cloud.replace({ destinations: [] });
+  for (const said of sayings) {
+    const { status } = await cloud.heartbeat({ ...said });
+    if (status !== 200)
+      throw new Broken(`${JSON.stringify(said).slice(0, 60)} was answered ${status}, not 200`);
+  }
+  await cloud.heartbeat({ quietMs: 0 });
+}
+
+/** Throws Broken if a caller without the right key may make the device quiet, or start a drill. */
+async function expectNoTelling(cloud: Cloud, key?: string | null): Promise<void> {
+  for (const [method, path, body] of [
+    ['PUT', 'quiet', { quietMs: 0 }],
+    ['POST', 'drill', {}],
+  ] as const) {
+    const answer = await cloud.call(method, path, { body, ...(key !== undefined && { key }) });
+    // A cloud need not have these calls.
+    expectStatus(answer, 401, 403, 404, 405, 501);
+  }
+}
 
 export const HEARTBEAT_POINTS: readonly Point[] = [
   {
@@ -44,6 +88,16 @@ export const HEARTBEAT_POINTS: readonly Point[] = [
     },
   },
   {
+    name: 'quietMs with why, last and late of a heartbeat do not matter to a cloud that does not know them',
+    why: 'a device that is quiet, or has a last word, would be offline at this cloud',
+    check: (cloud) => expectSayable(cloud, SAID),
+  },
+  {
+    name: 'values of these members that the cloud cannot use do not matter either',
+    why: 'one wrong wish would keep all heartbeats from the cloud, and people would hear of an outage',
+    check: (cloud) => expectSayable(cloud, MISSAID),
+  },
+  {
     name: 'heartbeatMs is a number of milliseconds, serverTime a moment with its zone',
     why: 'the device takes its pace, and trust in its own clock, from them',
     async check(cloud) {
@@ -55,6 +109,20 @@ export const HEARTBEAT_POINTS: readonly Point[] = [
       const isMoment = typeof serverTime === 'string' && MOMENT.test(serverTime);
       if (!isMoment || Number.isNaN(Date.parse(serverTime))) {
         throw new Broken(`serverTime is ${JSON.stringify(serverTime)}, not like 2026-11-20T09:00:00Z`);
+      }
+    },
+  },
+  {
+    name: 'zone, if the answer has it, is the name of a time zone',
+    why: 'the device reads the hours of its people in it',
+    async check(cloud) {
+      const { zone } = expectObject(await cloud.heartbeat());
+      if (zone === undefined) return;
+      try {
+        if (typeof zone !== 'string') throw new RangeError('no text');
+        new Intl.DateTimeFormat('en', { timeZone: zone });
+      } catch {
+        throw new Broken(`zone is ${JSON.stringify(zone)}, not like Europe/Amsterdam`);
       }
     },
   },
@@ -88,6 +156,7 @@ export const HEARTBEAT_POINTS: readonly Point[] = [
           403,
         );
         expectStatus(await cloud.call('POST', 'messages', { key, body: {} }), 401, 403);
+        await expectNoTelling(cloud, key);
       }
       if ((await cloud.present()).text !== text)
         throw new Broken('a PUT with a wrong key changed the document');
@@ -103,6 +172,7 @@ export const HEARTBEAT_POINTS: readonly Point[] = [
         expectStatus(answer, 401, 403, 404);
       }
       expectStatus(await stranger.call('POST', 'messages', { body: {} }), 401, 403, 404);
+      await expectNoTelling(stranger);
     },
   },
 ];

@@ -8,7 +8,8 @@ const USAGE = `usage: scripts/conformance BASE_URL DEVICE KEY [OTHER_DEVICE OTHE
 
 Take a device of its own, best one that was never used: its document is replaced again and again (and put back at the
 end). About a hundred SMS, one phone call and one push message go to +1 202 555 0199, a number that is kept free for
-fiction, and to the placeholder CONFORMANCE. With a second device it is tried as well whether the two are kept apart.
+fiction, and to the placeholder CONFORMANCE. A last word and a drill go to nobody, and the device is quiet for a moment.
+With a second device it is tried as well whether the two are kept apart.
 `;
 const MARKS: Readonly<Record<Finding['result'], string>> = {
   holds: 'ok    ',

@@ -6,6 +6,7 @@ import { DOCUMENT_POINTS } from './documents.js';
 import { HEARTBEAT_POINTS } from './heartbeats.js';
 import { MAIL_POINTS } from './mails.js';
 import { MESSAGE_POINTS } from './messages.js';
+import { TELLING_POINTS } from './telling.js';
 
 /** The result of a point. */
 export interface Finding {
@@ -21,6 +22,7 @@ export const POINTS: readonly Point[] = [
   ...HEARTBEAT_POINTS,
   ...MESSAGE_POINTS,
   ...MAIL_POINTS,
+  ...TELLING_POINTS,
 ];
 
 /** Checks every point in turn, and restores the document. */

@@ -99,6 +99,7 @@ const HEARTBEATS = [
   'a heartbeat may say that the device is stopping',
   'a heartbeat may say that the device has moved',
   'heartbeatMs is',
+  'zone,',
   'a heartbeat’s destinations',
   'without the device’s key',
   'a device’s key opens no other',
@@ -123,12 +124,28 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
   [
     'a heartbeat answered 204',
     () => answer({ status: 204, body: '' }, ({ what }) => what === 'heartbeat'),
-    [...HEARTBEATS, 'members of a heartbeat'],
+    [
+      ...HEARTBEATS,
+      'members of a heartbeat',
+      'quietMs with',
+      'values of these members that the cloud cannot use do',
+    ],
   ],
   [
     'a heartbeat with a member too many refused',
-    () => refuse('heartbeat', 'conformance', 400),
+    () => refuse('heartbeat', '"conformance":', 400),
     ['members of a heartbeat'],
+  ],
+  ['a last word refused', () => refuse('heartbeat', '"last":"Field'), ['quietMs with']],
+  [
+    'a quiet for less than nothing refused',
+    () => refuse('heartbeat', '"quietMs":-1'),
+    ['values of these members that the cloud cannot use do'],
+  ],
+  [
+    'zone as minutes from UTC',
+    () => spoil('heartbeat', (told) => Object.assign(told, { zone: 120 })),
+    ['zone,'],
   ],
   [
     'no word for stopping',
@@ -258,12 +275,57 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
         });
       },
     }),
-    ['members of an entry', 'null is kept'],
+    [
+      ...['members of an entry', 'after_min', 'values of these members that the cloud cannot use are kept'],
+      'null is kept',
+    ],
   ],
   [
     'unknown members of the document dropped',
     () => spoil('destinations', (document) => delete document.conformance),
     ['members of the document', 'null is kept'],
+  ],
+  [
+    'one zone for all people',
+    () => rewrite((text) => text.replace('Europe/Amsterdam', 'UTC')),
+    ['after_min'],
+  ],
+  [
+    'an entry with a wrong zone refused',
+    () => refuse('destinations', 'Mars/Olympus'),
+    ['values of these members that the cloud cannot use are kept'],
+  ],
+  [
+    'the site dropped',
+    () => spoil('destinations', (document) => delete document.site),
+    ['delay, site and tags'],
+  ],
+  [
+    'quiet for half as long',
+    () => spoil('quiet', (told) => told.until && Object.assign(told, { until: '2026-11-20T10:00:00.000Z' })),
+    ['PUT quiet is answered'],
+  ],
+  [
+    'a quiet that does not end',
+    () => spoil('quiet', (told) => Object.assign(told, { until: told.until ?? '2026-11-20T10:00:00.000Z' })),
+    ['PUT quiet with quietMs 0'],
+  ],
+  [
+    'quiet for longer than a week',
+    () => ({
+      asks(call) {
+        if (call.what !== 'quiet') return;
+        call.body = changed(call.body, (asked) => {
+          if (Number(asked.quietMs) > 604_800_000) asked.quietMs = 604_800_000;
+        });
+      },
+    }),
+    ['PUT quiet for more'],
+  ],
+  [
+    'a drill for nobody in particular',
+    () => spoil('drill', (told) => Object.assign(told, { people: 'all' })),
+    ['POST drill'],
   ],
   [
     'names folded',
@@ -608,8 +670,12 @@ async function examineWith(fault: Fault, target: string, device: string) {
 }
 
 const send = async () => ({ kind: 'taken', reply: 'taken' }) as const;
-/** It takes mails, too; nobody delivers them. */
-const env = { FIELDPOST_RELAY: 'smtp://127.0.0.1:1', FIELDPOST_CLOUD_SERVER_MAILS: '1000' };
+/** It takes mails, too; nobody delivers them. All faults are tried in one hour. */
+const env = {
+  FIELDPOST_RELAY: 'smtp://127.0.0.1:1',
+  FIELDPOST_CLOUD_SERVER_MAILS: '1000',
+  FIELDPOST_CLOUD_SERVER_HOURLY_LIMIT: '1000',
+};
 const devices = FAULTS.map((_, index) => `device-${index}`);
 const keys = `site:1 right\n${OTHER.device} ${OTHER.key}\n${['good', ...devices].map((device) => `${device} right\n`).join('')}`;
 

@@ -8,7 +8,7 @@ import { serve } from './serve.js';
 export interface Call {
   readonly method: string;
   readonly device: string;
-  /** `heartbeat`, `destinations`, `messages`, `mails`. */
+  /** `heartbeat`, `destinations`, `messages`, `mails`, `quiet`, `drill`. */
   readonly what: string;
   headers: Record<string, string>;
   body: string;
