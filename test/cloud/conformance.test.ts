@@ -5,9 +5,10 @@ import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { Cloud } from '../../scripts/contract/cloud.js';
 import { examine, POINTS } from '../../scripts/contract/point.js';
+import { SECOND_MS } from '../../src/base/limits.js';
 import { type Call, type Fault, faultyCloud, type Spoilt } from '../support/faulty-cloud.js';
 import { seededRandom, testSeed } from '../support/random.js';
-import { JAN, startCloud } from '../support/reference-cloud.js';
+import { JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
 
 /** The share of the faults that are tried. */
 const SHARE = process.env.FIELDPOST_TEST_LONG === '1' ? 1 : 0.3;
@@ -655,9 +656,31 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
   ],
 ];
 
-/** What the suite finds of a device that was never used, at the reference cloud with this fault. */
-async function examineWith(fault: Fault, target: string, device: string) {
-  await using faulty = await faultyCloud(target, fault);
+/** The cloud stores at most once a second what a device asks for. So its clock goes on until it answers. */
+function ticking(fault: Fault, { clock }: Pick<TestCloud, 'clock'>): Fault {
+  let open = 0;
+  const tick = async () => {
+    for (let turn = 0; open > 0; turn = (turn + 1) % 20) {
+      await nextTurn();
+      if (turn === 0) await clock.advance(SECOND_MS / 10);
+    }
+  };
+  return {
+    ...fault,
+    asks(call) {
+      fault.asks?.(call);
+      if (++open === 1) void tick();
+    },
+    answers(answer, call) {
+      open--;
+      fault.answers?.(answer, call);
+    },
+  };
+}
+
+/** What the suite finds of a device that was never used, at this cloud with this fault. */
+async function examineWith(fault: Fault, target: TestCloud, device: string) {
+  await using faulty = await faultyCloud(target.url, ticking(fault, target));
   const wait = async () => undefined;
   const cloud = new Cloud(faulty.url, { device, key: 'right' }, { other: OTHER, rounds: ROUNDS, wait });
   const found = { holds: [] as string[], broken: [] as string[], 'not checked': [] as string[] };
@@ -681,7 +704,7 @@ const keys = `site:1 right\n${OTHER.device} ${OTHER.key}\n${['good', ...devices]
 
 t.test('the reference cloud holds every point, and is left as it was', async (t) => {
   await using cloud = await startCloud({ env, keys, send });
-  const fresh = await examineWith({}, cloud.url, 'good');
+  const fresh = await examineWith({}, cloud, 'good');
   t.same(fresh.words, []);
   t.equal(fresh.holds.length, POINTS.length);
   const path = '/devices/good/destinations';
@@ -690,7 +713,7 @@ t.test('the reference cloud holds every point, and is left as it was', async (t)
   const headers = { 'If-Match': left.headers.get('etag') ?? '' };
   const body = { name: 'in use', destinations: [JAN] };
   await cloud.call('PUT', path, { key: 'right', headers, body });
-  const used = await examineWith({}, cloud.url, 'good');
+  const used = await examineWith({}, cloud, 'good');
   t.same([used.broken, used['not checked'].length], [[], 3], 'three points need a device without a document');
   t.same((await cloud.call('GET', path, { key: 'right' })).json, body);
 });
@@ -704,10 +727,10 @@ t.test('a cloud may ask for pauses, and may say that it takes no messages', asyn
         ? { status: 429, headers: { 'retry-after': '1' }, body: '{"title":"Too many requests"}' }
         : undefined,
   };
-  const paused = await examineWith(pauses, busy.url, 'site:1');
+  const paused = await examineWith(pauses, busy, 'site:1');
   t.same(paused.words, []);
   await using mute = await startCloud({ keys });
-  const found = await examineWith({}, mute.url, 'good');
+  const found = await examineWith({}, mute, 'good');
   t.same(found.broken, []);
   const unchecked = POINTS.map(({ name }) => name).filter((name) => found['not checked'].includes(name));
   t.ok(
@@ -716,6 +739,17 @@ t.test('a cloud may ask for pauses, and may say that it takes no messages', asyn
   );
   t.match(found.words.join('\n'), /says that it takes no messages \(503: This cloud has no way/);
   t.match(found.words.join('\n'), /says that it takes no mails \(501: This cloud takes no mails/);
+});
+
+t.test('a cloud that knows nothing of quiet and drills conforms', async (t) => {
+  await using cloud = await startCloud({ env, keys, send });
+  for (const status of [404, 405, 501]) {
+    const body = '{"title":"There is no such call"}';
+    const older = answer({ status, body }, ({ what }) => what === 'quiet' || what === 'drill');
+    const found = await examineWith(older, cloud, 'good');
+    t.same(found.broken, [], String(status));
+    t.same(found['not checked'].filter((name) => /^(PUT quiet|POST drill) /.test(name)).length, 4);
+  }
 });
 
 t.test('each fault is found, and only it', async (t) => {
@@ -729,7 +763,7 @@ t.test('each fault is found, and only it', async (t) => {
       if (breaks.some((start) => point.startsWith(start))) broken.add(point);
     if (random() >= SHARE) continue;
     tried++;
-    const found = await examineWith(make(), cloud.url, devices[index] as string);
+    const found = await examineWith(make(), cloud, devices[index] as string);
     const isAll = breaks[0] === 'ALL';
     const wanted = POINTS.map((point) => point.name).filter(
       (one) => isAll || breaks.some((start) => one.startsWith(start)),

@@ -154,7 +154,7 @@ for (const [page, heading, routes] of [
 ] as const) {
   t.test(`${page} has every call, and no other`, async (t) => {
     const told = firstCells(sectionOf(page, heading)).map((call) =>
-      call.replace(/\?.*/, '').replace(/\bID\b/, '{id}'),
+      call.replace(/\?.*/, '').replace(/(?<=\/)[A-Z]+\b/g, (name) => `{${name.toLowerCase()}}`),
     );
     t.strictSame([...new Set(told)].sort(), routes.map(({ method, path }) => `${method} ${path}`).sort());
   });
