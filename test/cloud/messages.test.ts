@@ -142,6 +142,34 @@ t.test('news for the hook go there and are all that it gets; others go to the we
   t.equal(posted.length, 3);
 });
 
+t.test('a tool hears of each outage, while the webhook of the people is down', async (t) => {
+  const heard: unknown[] = [];
+  await using tool = await serve(async (request, response) => {
+    let text = '';
+    for await (const chunk of request) text += chunk;
+    heard.push(JSON.parse(text));
+    response.writeHead(202).end();
+  });
+  await using hook = await webhook();
+  hook.status = 503;
+  const env = { ...hook.env, FIELDPOST_CLOUD_SERVER_HOOK: tool.url };
+  await using cloud = await startCloud({ env });
+  const destinations = [entry(1, { type: 4, destination: 'OWNER' })];
+  await cloud.putFirst({ name: 'Sluis', site: 'North', destinations });
+  await cloud.beat();
+  const since = new Date(cloud.clock.wallMs()).toISOString();
+  const own = { device: 'pump-3', dedup: 'pump-3', name: 'Sluis', site: 'North' };
+  t.ok(await cloud.passUntil(() => heard.length === 1));
+  t.strictSame(heard[0], { event: 'offline', ...own, since });
+  await cloud.beat();
+  t.ok(await cloud.passUntil(() => heard.length === 2));
+  t.match(heard[1], { event: 'online', ...own });
+  t.ok(
+    hook.taken.every(({ message }) => message !== undefined),
+    'people are told by the webhook alone',
+  );
+});
+
 t.test('a cloud with a hook alone takes no messages of devices', async (t) => {
   const env = { FIELDPOST_CLOUD_SERVER_HOOK: 'https://tool.example/' };
   await using cloud = await startCloud({ env });

@@ -247,6 +247,7 @@ t.test('the metrics count devices, heartbeats, refusals, documents and messages 
     'devices{state="unheard"}': 1,
     'devices{state="offline"}': 0,
     devices_attention: 1,
+    devices_quiet: 0,
     documents: 1,
     heartbeats_total: 2,
     'refused_total{code="unauthorized"}': 1,
