@@ -353,8 +353,8 @@ t.test('words, quiet times and reminders belong to an outage; other news do not'
     ['a word that it survived', [word(5), silent(10)], [{ word: null, told: [] }], ['of-word']],
     [
       'a word of which people hear later',
-      [word(10), silent(10), word(10)],
-      [{ told: [{ id: 'of-word' }] }],
+      [word(10), silent(10), toldOf(word(10), 'of-word', 'later')],
+      [{ told: [{ id: 'of-word' }, { id: 'later' }] }],
       [],
     ],
     ['a word alone', [word(10)], [], ['of-word']],

@@ -221,6 +221,22 @@ t.test('a person with two zones hears once, of all devices', async (t) => {
   await mails.stop();
 });
 
+t.test('it is Monday somewhere before and after it is in UTC', async (t) => {
+  const documents = {
+    a: on(weekly(JAN, { zone: 'Pacific/Kiritimati' }), weekly(EWA, { zone: 'Etc/GMT+12' })),
+  };
+  const { weekly: mails, clock, sent } = await bench(MONDAY_MS - 8 * HOUR_MS, documents);
+  mails.start();
+  await pass(clock, HOUR_MS + 5 * MINUTE_MS);
+  t.match(sent, [{ to: JAN.destination }], '07:00 on Monday is 17:00 on Sunday');
+  await mails.stop();
+  const later = await bench(MONDAY_MS + 35 * HOUR_MS, documents);
+  later.weekly.start();
+  await pass(later.clock, HOUR_MS);
+  t.match(later.sent, [{ to: EWA.destination }], 'their Monday ends at 12:00 on Tuesday');
+  await later.weekly.stop();
+});
+
 t.test(
   'what was missed is sent later on Monday, not on Tuesday, and not again after a restart',
   async (t) => {
