@@ -45,7 +45,8 @@ export function textsFor(texts: TextOptions, entry: Entry): TextOptions {
 /** The message about one device. */
 export function draftOfOne(entry: Entry, { about, ruling }: ToldOfDevice, texts: TextOptions): Draft {
   const { news, was } = ruling;
-  const link = news.kind === 'drill' ? linkFor(news, entry, texts) : null;
+  // A call would read it aloud.
+  const link = news.kind === 'drill' && entry.type !== 3 ? linkFor(news, entry, texts) : null;
   const text = textOf(entry.lang, about, was ?? news, { ...texts, link });
   return draftFor(entry, news.device, text, isHook(entry) ? eventOf(news, about) : null);
 }
