@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { type DaemonState, headline, stateLines } from '../src/base/state-lines.js';
 import { HEADLINES } from './support/headlines.js';
@@ -89,4 +90,27 @@ t.test('the relay and its last mail, and what a page leaves to its pictures and 
   };
   t.match(lines({ queue }).join('\n'), /room: .*fieldpost queue release.*fieldpost queue list/s);
   t.same(lines({ queue }, true), ['empty, 0 bytes on disk', 'delivery is on hold', '2 messages failed']);
+});
+
+const MOODS = ['good', 'uneasy', 'bad'];
+
+t.test('the page has a part for each topic', async (t) => {
+  const page = readFileSync('src/pages/status/status.ts', 'utf8');
+  // A line has its topic in front of its mood.
+  const lines = readFileSync('src/base/state-lines.ts', 'utf8').matchAll(/\[\['([a-z ]+)', (?:'|[a-z])/g);
+  const topics = [...lines].map(([, topic = '']) => topic).filter((topic) => !MOODS.includes(topic));
+  t.ok(topics.length > 8);
+  for (const topic of topics) t.ok(page.includes(`'${topic}'`), topic);
+});
+
+t.test('the programs that must give signs', async (t) => {
+  const linesOf = (count: number, late: readonly string[]) =>
+    stateLines({ alive: { count, late } }, (iso) => iso);
+  t.same(linesOf(0, []), []);
+  t.same(linesOf(1, []), [['programs', 'good', '1 program watched']]);
+  t.same(linesOf(2, ['plc']), [['programs', 'bad', 'plc gives no sign; 2 watched']]);
+  t.same(linesOf(2, ['a', 'b']), [['programs', 'bad', 'a and b give no sign; 2 watched']]);
+  t.same(linesOf(9, ['a', 'b', 'c', 'd']), [
+    ['programs', 'bad', 'a, b, c and 1 more give no sign; 9 watched'],
+  ]);
 });

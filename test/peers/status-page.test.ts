@@ -87,7 +87,7 @@ t.test('every part is seen, at each width, dark and light, and nothing bars the 
       'Messages',
       'History',
       'Address book',
-      'Storage and clock',
+      'Programs, storage and clock',
       'Test mail',
     ]) {
       t.equal(await section(page, name).count(), 1, name);

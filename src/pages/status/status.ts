@@ -21,7 +21,7 @@ const LINES: Readonly<Record<string, readonly string[]>> = {
   'link-lines': ['relay', 'cloud'],
   'queue-lines': ['queue'],
   'book-lines': ['address book'],
-  'storage-lines': ['storage', 'clock', 'settings'],
+  'storage-lines': ['programs', 'storage', 'clock', 'settings'],
 };
 
 function main(): void {
