@@ -9,7 +9,7 @@ import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import type { DeviceKeys, FleetDocuments, FleetWatch } from './fleet-store.js';
 import { namesDevice } from './keys.js';
-import { NO_MARKS, type Quiet, quietAt } from './marks.js';
+import { NO_MARKS, type QuietTime, quietAt } from './marks.js';
 import { type DeviceStatus, NO_STATUS, needsHelp } from './presence.js';
 import type { Sighting } from './sighting.js';
 
@@ -34,7 +34,7 @@ export interface Device {
   readonly destinations: number | null;
   readonly status: DeviceStatus;
   /** The quiet that it has now; null: none. */
-  readonly quiet: Quiet | null;
+  readonly quiet: QuietTime | null;
 }
 
 /** The devices that are wanted; null: any. */

@@ -11,7 +11,7 @@ import type { Log } from '../base/system/log.js';
 import type { ShortDraft } from '../mail/message/message.js';
 import type { KeyedContent } from '../mail/store/store.js';
 import type { AboutDocument, Document, People } from './document.js';
-import type { Quiet } from './marks.js';
+import type { QuietTime } from './marks.js';
 import type { Delays, Report } from './presence.js';
 import type { Sighting } from './sighting.js';
 import type { Happening } from './texts/texts.js';
@@ -59,7 +59,7 @@ export interface FleetWatch {
    * Nobody is told that the device is offline until then; null: from now on they are. People hear of it once. Resolves when
    * that is stored for good. Rejects with not-found for a device that has sent no heartbeat, storage-failed and unavailable.
    */
-  quiet(id: string, quiet: Quiet | null): Promise<void>;
+  quiet(id: string, quiet: QuietTime | null): Promise<void>;
   /** Sends each of its people, or the one with this uid, a message as an outage would. Resolves and rejects as quiet() does. */
   drill(id: string, uid: string | null): Promise<void>;
   /** One device; null: it has sent no heartbeat. */

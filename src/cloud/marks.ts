@@ -9,7 +9,7 @@ import type { DeviceStatus, Sent } from './presence.js';
 import type { Why } from './texts/texts.js';
 
 /** A time in which nobody is told that the device is offline. */
-export interface Quiet {
+export interface QuietTime {
   readonly untilMs: number;
   /** In the words of whoever asked for it. */
   readonly why: string | null;
@@ -29,7 +29,7 @@ export type PastOutage = readonly [beganMs: number, endedMs: number];
 
 /** The marks of a device. */
 export interface Marks {
-  readonly quiet: Quiet | null;
+  readonly quiet: QuietTime | null;
   /** The secret of the links in its last drills. */
   readonly drill: { readonly key: string; readonly atMs: number } | null;
   readonly word: { readonly text: string; readonly atMs: number } | null;
@@ -60,12 +60,12 @@ const PAST_MS = 8 * DAY_MS;
 const PAST_MAX = 16;
 
 /** The quiet that lasts at this moment; null: none does. */
-export function quietAt({ quiet }: Marks, nowMs: number): Quiet | null {
+export function quietAt({ quiet }: Marks, nowMs: number): QuietTime | null {
   return quiet !== null && nowMs < quiet.untilMs ? quiet : null;
 }
 
 /** True if people need not hear again that it is quiet: a device repeats what it says until it has an answer. */
-export function isSameQuiet(one: Quiet | null, other: Quiet | null): boolean {
+export function isSameQuiet(one: QuietTime | null, other: QuietTime | null): boolean {
   if (one === null || other === null) return one === other;
   return one.why === other.why && Math.abs(one.untilMs - other.untilMs) < MINUTE_MS;
 }

@@ -20,7 +20,7 @@ import {
   type Marks,
   NO_MARKS,
   QUIET_MAX_MS,
-  type Quiet,
+  type QuietTime,
   quietAt,
   REMINDERS_MS,
   STUCK_MS,
@@ -218,11 +218,11 @@ export class Watch implements FleetWatch {
     await this.#decideSoon(id, { happening, marks: { word: { text, atMs } } }, false);
   }
 
-  async quiet(id: string, quiet: Quiet | null): Promise<void> {
+  async quiet(id: string, quiet: QuietTime | null): Promise<void> {
     await this.#setQuiet(id, quiet, true);
   }
 
-  async #setQuiet(id: string, quiet: Quiet | null, keepsHome: boolean): Promise<void> {
+  async #setQuiet(id: string, quiet: QuietTime | null, keepsHome: boolean): Promise<void> {
     const { clock, log, devices } = this.#options;
     const device = devices.get(id);
     if (device === undefined) throw neverHeard(id);

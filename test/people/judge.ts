@@ -504,7 +504,7 @@ class Court implements Verdict {
       for (const { gap } of gaps) {
         const same = gaps.filter((one) => Math.abs(one.gap.fromMs - gap.fromMs) < 5000);
         const [first] = same;
-        if (first?.gap !== gap || same.length * 2 <= ofSite.length) continue;
+        if (first?.gap !== gap || same.length < 3 || same.length * 2 <= ofSite.length) continue;
         const lateMs =
           same.map((one) => one.truth.decidedMs(one.gap)).reduce((a, b) => Math.max(a, b)) + TELL_MS;
         const isCalm = same.every(

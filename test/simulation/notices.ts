@@ -34,6 +34,10 @@ const TOLD_WRITTEN_MS = 6 * MINUTE_MS;
 /** The cloud has stored a heartbeat after this time. */
 const WRITTEN_MS = 5 * SECOND_MS;
 
+/** The mails of a device do not leave, or leave again. */
+const MAILS = /its mails (?:do not leave|again)$/;
+const REMINDER = / is still offline after /;
+
 export class Notices implements LinkWatcher {
   readonly #world: World;
   readonly #delayMs: number;
@@ -124,6 +128,13 @@ export class Notices implements LinkWatcher {
       return;
     }
     this.#mails.set(messageId, this.#cloudLives);
+    // What its mails do is another matter.
+    if (MAILS.test(subject)) return;
+    if (REMINDER.test(subject)) {
+      if (this.#told === 'back' && !this.#isDoubtful && !this.#mayBeLate)
+        model.violation(`people are reminded of an outage that is over: ${subject}`);
+      return;
+    }
     const what = /is back online$/.test(subject) ? 'back' : 'offline';
     if (what === this.#told && !this.#isDoubtful) model.violation(`people are told again: ${subject}`);
     const last = this.#last;
