@@ -125,7 +125,7 @@ const KNOWN: readonly string[] = [...FIELD_OPTIONS, ...RULE_OPTIONS, ...SWITCHES
 function wantedBy(action: Action): readonly string[] {
   if (action === list) return [...CHOICE_OPTIONS, 'hidden'];
   if (action === plan) return ['at'];
-  return action === remove ? [] : [...FIELD_OPTIONS, ...RULE_OPTIONS, ...SWITCHES];
+  return action === remove || action === testPerson ? [] : [...FIELD_OPTIONS, ...RULE_OPTIONS, ...SWITCHES];
 }
 
 async function list(...[words, input, call, { stdout }]: Parameters<Action>): Promise<void> {

@@ -8,7 +8,13 @@ import { sendTagged } from '../base/http/etag.js';
 import type { Exchange } from '../base/http/exchange.js';
 import type { RefusedTotals } from '../base/http/problem.js';
 import { firstAsJson, type JsonObject } from '../base/json.js';
-import { CLOUD_ANSWER_BYTES_MAX, CLOUD_DOCUMENT_BYTES_MAX, DAY_MS, KIB } from '../base/limits.js';
+import {
+  CLOUD_ANSWER_BYTES_MAX,
+  CLOUD_DOCUMENT_BYTES_MAX,
+  DAY_MS,
+  KIB,
+  REASON_CHARS_MAX,
+} from '../base/limits.js';
 import { harmlessName, isoOf, oneSpaced } from '../base/text.js';
 import type { Delivery } from '../mail/delivery/delivery.js';
 import type { System } from '../mail/engine.js';
@@ -80,8 +86,6 @@ export async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<
 export const CLOUD_BODY_BYTES_MAX = 64 * KIB;
 /** A longer boot id is ignored. */
 const BOOT_ID_CHARS_MAX = 64;
-/** A longer reason for quiet, or last word, is ignored. */
-export const REASON_CHARS_MAX = 120;
 
 function parseReport(body: JsonObject): Report {
   const { state, intervalMs, bootId, uptimeMs } = body;

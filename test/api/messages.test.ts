@@ -502,6 +502,8 @@ test('the state', async (t) => {
   const noCloud = 'No cloud is configured (FIELDPOST_CLOUD)';
   const alone = `${noCloud}: the address book is kept on this device alone`;
   t.same(json, {
+    quiet: { until: null, why: null, by: null, known_to_cloud: true },
+    alive: { count: 0, late: [] },
     device: { hostname: 'pump-3', id: null },
     link: {
       state: 'disabled',

@@ -128,6 +128,7 @@ t.test('a device has its own key, and so has the operator', async (t) => {
       {
         ...{ id: 'pump-3', name: null, state: 'online', since, lastHeartbeat: since, destinations: null },
         ...{ version: null, queue: null, relay: null, link: null },
+        ...{ site: null, tags: [], late: [], quiet: null },
       },
       {
         ...{
@@ -139,11 +140,12 @@ t.test('a device has its own key, and so has the operator', async (t) => {
           destinations: null,
         },
         ...{ version: null, queue: null, relay: null, link: null },
+        ...{ site: null, tags: [], late: [], quiet: null },
       },
     ],
     next: null,
     total: 2,
-    counts: { offline: 0, online: 1, moved: 0, unheard: 1, attention: 0 },
+    counts: { offline: 0, online: 1, moved: 0, unheard: 1, attention: 0, quiet: 0 },
     refused: 0,
   });
   t.equal((await cloud.call('GET', '/healthz', { key: null })).text, 'ok');

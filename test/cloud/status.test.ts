@@ -3,7 +3,7 @@ import t from 'tap';
 import { type DeviceStatus, NO_STATUS, needsHelp, statusOf } from '../../src/cloud/presence.js';
 
 const QUEUE = { queued: 3, deferred: 2, failed: 1 };
-const FULL = { version: '1.2.3', queue: QUEUE, relay: 'failing', link: 'unsteady' };
+const FULL = { version: '1.2.3', queue: QUEUE, relay: 'failing', link: 'unsteady', late: ['plc'] };
 
 t.test('what has the wrong type or length is ignored, and the rest is taken', async (t) => {
   for (const wrong of [null, 1, true, {}, [], ['ok'], '', ' ', 'x'.repeat(1000)]) {
@@ -16,6 +16,15 @@ t.test('what has the wrong type or length is ignored, and the rest is taken', as
   for (const queue of [...queues, null, 1, 'x', [], [1, 2, 3], {}]) {
     t.strictSame(statusOf({ ...FULL, queue }), { ...FULL, queue: null }, JSON.stringify(queue));
   }
+});
+
+t.test('of the names of late programs, those that are none are left out', async (t) => {
+  const late = (value: unknown) => statusOf({ ...FULL, late: value }).late;
+  for (const wrong of [null, 'plc', 1, {}, [], [1, null, '', 'x'.repeat(65)]]) t.strictSame(late(wrong), []);
+  t.strictSame(late([1, 'plc', 'a\nb']), ['plc', 'a b']);
+  t.equal(late(Array.from({ length: 50 }, (_, n) => `p${n}`)).length, 20);
+  t.strictSame(statusOf({ late: ['plc'] }), { ...NO_STATUS, late: ['plc'] });
+  t.ok(needsHelp({ ...NO_STATUS, late: ['plc'] }));
 });
 
 t.test('texts become one harmless line; a word of a later version is kept', async (t) => {

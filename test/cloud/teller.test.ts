@@ -268,7 +268,7 @@ t.test('a digest has the moment of its first news, and is logged once; its SMS s
 
 t.test('most of a site is told as the site, at the end of the window', async (t) => {
   for (const [total, count, expected] of [
-    [5, 3, ['jan@example.com Site North: 3 of 5 offline']],
+    [5, 3, ['jan@example.com Site North: 3 of 5 devices offline']],
     [6, 3, [0, 1, 2].map((n) => `jan@example.com p${n} is offline`)],
     [2, 2, [0, 1].map((n) => `jan@example.com p${n} is offline`)],
   ] as const) {

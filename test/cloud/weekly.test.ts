@@ -183,7 +183,7 @@ t.test('one message a person over all their devices, at 07:00 in their zone, eac
   );
   t.match(
     sent[0]?.content,
-    /1 device with outages this week.*2 devices.*pump-2/s,
+    /1 device with outages in the past 7 days.*2 devices.*pump-2/s,
     'but not the one that moved',
   );
   t.match(sent[0]?.content, /07:00 \(UTC\+01:00\)/);
@@ -193,12 +193,12 @@ t.test('one message a person over all their devices, at 07:00 in their zone, eac
     sent.map(({ to }) => to),
     ['jan@example.com', 'ewa@example.com'],
   );
-  t.match(sent[1]?.content, /1 device with outages this week.*pump-2/s);
+  t.match(sent[1]?.content, /1 device with outages in the past 7 days.*pump-2/s);
   await pass(clock, 6 * DAY_MS);
   t.equal(sent.length, 2);
   await pass(clock, DAY_MS);
   t.equal(sent.length, 4, 'the next Monday');
-  t.match(sent[2]?.content, /No outages this week/);
+  t.match(sent[2]?.content, /No outages in the past 7 days/);
   t.equal(new Set(sent.map(({ key }) => key)).size, 4);
   t.equal(lines.filter((line) => line.includes('kind=weekly')).length, 4);
   await mails.stop();
@@ -378,7 +378,7 @@ t.test(
     await pass(clock, 2 * HOUR_MS);
     t.strictSame(sent.map(({ to }) => to).sort(), ['+31612345678', 'OWNER', 'OWNER']);
     t.strictSame(sent.flatMap(({ content }) => JSON.parse(content).device ?? []).sort(), ['a', 'b']);
-    t.match(sent.find(({ to }) => to.startsWith('+'))?.content, /No outages this week/);
+    t.match(sent.find(({ to }) => to.startsWith('+'))?.content, /No outages in the past 7 days/);
     await mails.stop();
   },
 );
@@ -396,7 +396,7 @@ t.test('the whole cloud: one mail on Monday, also after a restart', async (t) =>
     'jan@example.com',
     'jan@example.com',
   ]);
-  t.match(String(relay.mails[2]?.content), /Subject: 1 device with outages this week\r\n.*pump-3/s);
+  t.match(String(relay.mails[2]?.content), /Subject: 1 device with outages in the past 7 days\r\n.*pump-3/s);
   await cloud.stop();
   await using again = await startCloud({ disk, clock, env: through(relay) });
   await again.clock.advance(20 * MINUTE_MS);

@@ -9,17 +9,20 @@ import { PROBLEMS } from '../../src/base/http/problem.js';
 import { LANGS } from '../../src/base/langs.js';
 import * as limits from '../../src/base/limits.js';
 import { LINK_STATES, RELAY_STATES, STATUSES, STORAGE_STATES } from '../../src/base/views.js';
-import { REASON_CHARS_MAX } from '../../src/cloud/calls.js';
 import { FAULTS_MAX } from '../../src/cloud/cloud.js';
 import { CLOUD_DEVICES_MAX } from '../../src/cloud/devices.js';
 import { QUIET_MAX_MS } from '../../src/cloud/marks.js';
 import { OUTAGES_MAX } from '../../src/cloud/outages.js';
 import { SAID } from '../../src/cloud/presence.js';
 import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
+import { PROGRAMS_MAX, WITHIN_MS_MAX } from '../../src/device/alive-rule.js';
 import { FORM_FIELD_BYTES_MAX } from '../../src/device/api/form-guard.js';
 import { LIST_LIMIT_DEFAULT, POLL_S_MAX } from '../../src/device/api/messages.js';
 import { ROUTES } from '../../src/device/api/routes.js';
 import { HOURS_MAX } from '../../src/device/history/rows.js';
+import { QUIET_MS_MAX } from '../../src/device/quiet.js';
+import { HOURS_CHARS_MAX, ZONE_CHARS_MAX } from '../../src/mail/book/hours.js';
+import { AFTER_MINUTES_MAX } from '../../src/mail/book/rules.js';
 import { described, faultsOfExamples, operationsOf } from '../support/described.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document that is looked at where it is expected to be
@@ -74,6 +77,16 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'Message subject maxLength': limits.SUBJECT_KEPT_CHARS_MAX,
     'Lang enum': LANGS,
     'PersonName maxLength': limits.DESTINATION_NAME_CHARS_MAX,
+    'AfterMinutes maximum': AFTER_MINUTES_MAX,
+    'Hours maxLength': HOURS_CHARS_MAX,
+    'Zone maxLength': ZONE_CHARS_MAX,
+    'QuietFields for_s maximum': QUIET_MS_MAX / limits.SECOND_MS,
+    'QuietFields why maxLength': limits.REASON_CHARS_MAX,
+    'LastWord text maxLength': limits.REASON_CHARS_MAX,
+    'Program withinMs maximum': WITHIN_MS_MAX,
+    'Programs programs maxItems': PROGRAMS_MAX,
+    'State link zone maxLength': ZONE_CHARS_MAX,
+    'State alive count maximum': PROGRAMS_MAX,
     'HiddenEntry id pattern': '^hidden-[0-9a-f]{16}$',
     'History step enum': ['10m', '1h'],
     'History rows maxItems': HOURS_MAX,
@@ -105,7 +118,7 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'Outages outages maxItems': OUTAGES_MAX,
     'Outage kind enum': ['silent', 'stopped', null],
     'Quiet quietMs maximum': QUIET_MAX_MS,
-    'Quiet why maxLength': REASON_CHARS_MAX,
+    'Quiet why maxLength': limits.REASON_CHARS_MAX,
     'Outages others maxItems': OUTAGES_MAX,
     'Outage why enum': ['ran', 'restarted', null],
     'Telling of enum': ['offline', 'online', null],

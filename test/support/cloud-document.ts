@@ -35,8 +35,8 @@ export class CloudDocument extends CloudScreen {
   /** Every call that was made, for a test to look at. */
   readonly calls: Call[] = [];
 
-  constructor(server: Server) {
-    super(server);
+  constructor(server: Server, clock: FakeClock) {
+    super(server, clock);
     this.client = new CloudClient(
       { url: 'http://cloud.example', deviceId: 'pump-3', key: KEY },
       { send: (request) => this.#send(request), clock: new FakeClock(), version: '1.2.3' },

@@ -2,12 +2,17 @@
  * The reference cloud, over connections in memory, and its screen: people edit the destinations document of one device.
  */
 import type { Server } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { SECOND_MS } from '../../src/base/limits.js';
 import { type Answer, ask, type Request } from '../simulation/wire.js';
 import { FakeClock } from './clock.js';
 import { DESTINATIONS, DEVICE, startCloud } from './reference-cloud.js';
 
 export const KEY = 'the-device-key';
 const OPERATOR = { Authorization: 'Bearer boss', 'Content-Type': 'application/json' };
+
+/** The cloud answers most calls within so many turns. */
+const TURNS = 50;
 
 interface Document {
   readonly destinations: readonly unknown[];
@@ -16,16 +21,18 @@ interface Document {
 
 export class CloudScreen {
   readonly #server: Server;
+  readonly #clock: FakeClock;
   #etag = '';
   /** Null before the first PUT and after a loss. */
   #document: Document | null = null;
 
-  static async start<T extends CloudScreen>(this: new (server: Server) => T): Promise<T> {
+  static async start<T extends CloudScreen>(this: new (server: Server, clock: FakeClock) => T): Promise<T> {
     let server: Server | undefined;
+    // A wrong clock: heartbeats are answered without the time.
+    const clock = new FakeClock({ wallMs: 0 });
     await startCloud({
       keys: `pump-3 ${KEY}\n* boss\n`,
-      // A wrong clock: heartbeats are answered without the time.
-      clock: new FakeClock({ wallMs: 0 }),
+      clock,
       send: async () => ({ kind: 'taken', reply: '202' }),
       system: {
         openListeners: async (addresses, makeServer) => {
@@ -34,11 +41,12 @@ export class CloudScreen {
         },
       },
     });
-    return new this(server as Server);
+    return new this(server as Server, clock);
   }
 
-  constructor(server: Server) {
+  constructor(server: Server, clock: FakeClock) {
     this.#server = server;
+    this.#clock = clock;
   }
 
   get etag(): string {
@@ -72,7 +80,7 @@ export class CloudScreen {
 
   /** Asks the cloud. After a change, looks at what the cloud has. */
   async ask(request: Request): Promise<Answer> {
-    const answer = await ask(this.#server, request);
+    const answer = await this.#answered(ask(this.#server, request));
     if (answer === null) throw new Error('the cloud has not answered');
     const { method, path } = request;
     if (method === 'DELETE' || (method === 'PUT' && path === DESTINATIONS)) {
@@ -81,6 +89,19 @@ export class CloudScreen {
       this.#etag = found.headers.etag ?? '';
     }
     return answer;
+  }
+
+  /** What people ask for is stored at most once a second: the clock goes on while the cloud does not answer. */
+  async #answered<T>(asked: Promise<T>): Promise<T> {
+    let isOpen = true;
+    const answered = asked.finally(() => {
+      isOpen = false;
+    });
+    for (let turn = 1; isOpen; turn++) {
+      await nextTurn();
+      if (isOpen && turn % TURNS === 0) await this.#clock.advance(SECOND_MS / 10);
+    }
+    return await answered;
   }
 
   async #store(document: Document): Promise<void> {

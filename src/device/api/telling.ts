@@ -6,16 +6,13 @@ import { FieldpostError } from '../../base/errors.js';
 import { readJson } from '../../base/http/body.js';
 import type { Exchange } from '../../base/http/exchange.js';
 import { isJsonObject, type JsonObject } from '../../base/json.js';
-import { SECOND_MS } from '../../base/limits.js';
+import { REASON_CHARS_MAX, SECOND_MS } from '../../base/limits.js';
 import { CloudError } from '../../base/retry/call-error.js';
 import { hasControl, hasLoneSurrogate } from '../../base/text.js';
 import { QUIET_MS_MAX } from '../quiet.js';
 import { type ApiContext, callerOf } from './context.js';
 import { known } from './destinations.js';
 import { NEVER_QUIET, NO_CLOUD, quietView } from './state.js';
-
-/** The reason of a quiet, and a last word: they go into an SMS. In UTF-16 units, as a cloud may count them. */
-const WORDS_CHARS_MAX = 120;
 
 /** `GET /api/internal/quiet` */
 export function getQuiet(exchange: Exchange, { telling }: ApiContext): void {
@@ -117,7 +114,7 @@ function refuse(details: Readonly<Record<string, string | null>>): void {
 
 function wordsFault(text: unknown): string | null {
   if (typeof text !== 'string' || text.trim() === '') return 'must be a string, not empty';
-  if (text.length > WORDS_CHARS_MAX) return `must not be longer than ${WORDS_CHARS_MAX} characters`;
+  if (text.length > REASON_CHARS_MAX) return `must not be longer than ${REASON_CHARS_MAX} characters`;
   if (hasControl(text)) return 'must be one line without control characters';
   return hasLoneSurrogate(text) ? 'contains half a surrogate pair, which is not a character' : null;
 }

@@ -25,7 +25,7 @@ interface Part {
 
 /** What hours look like. */
 export const HOURS_EXAMPLE = 'Mo-Fr 07:00-18:00, Sa 09:00-12:00';
-const HOURS_CHARS_MAX = 200;
+export const HOURS_CHARS_MAX = 200;
 /** A longer text is no time zone. */
 export const ZONE_CHARS_MAX = 64;
 
