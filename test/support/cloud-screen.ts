@@ -94,14 +94,18 @@ export class CloudScreen {
   /** What people ask for is stored at most once a second: the clock goes on while the cloud does not answer. */
   async #answered<T>(asked: Promise<T>): Promise<T> {
     let isOpen = true;
-    const answered = asked.finally(() => {
+    const tick = async () => {
+      for (let turn = 1; isOpen; turn++) {
+        await nextTurn();
+        if (isOpen && turn % TURNS === 0) await this.#clock.advance(SECOND_MS / 10);
+      }
+    };
+    void tick();
+    try {
+      return await asked;
+    } finally {
       isOpen = false;
-    });
-    for (let turn = 1; isOpen; turn++) {
-      await nextTurn();
-      if (isOpen && turn % TURNS === 0) await this.#clock.advance(SECOND_MS / 10);
     }
-    return await answered;
   }
 
   async #store(document: Document): Promise<void> {
