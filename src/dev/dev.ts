@@ -75,8 +75,8 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
     stops.push(() => cloud.stop());
     const url = `http://${cloud.address}`;
     const link = { url, deviceId: DEVICE, key: DEVICE, ca: null, clientCertificate: null };
-    // The cloud's delay is short here. It must cover several heartbeats.
-    const heartbeatMs = Math.min(config.heartbeatMs, config.cloudServerDelayMs / 3);
+    // The cloud's delay is short here. It must cover several heartbeats. The cloud takes whole milliseconds only.
+    const heartbeatMs = Math.min(config.heartbeatMs, Math.floor(config.cloudServerDelayMs / 3));
     const daemon = await startDaemon({ ...local, cloud: link, heartbeatMs });
     stops.push(() => daemon.stop());
     const at = { api: daemon.address, cloud: url, inbox: served.address, directory };
