@@ -181,8 +181,14 @@ t.test('quiet: a device is quiet for a while, which each list shows, and no long
   });
   for (const wrong of [['2'], ['8d'], ['on'], ['2h', 'x'], ['off', '--why', 'x'], ['--why', 'x']])
     t.equal((await operator(cloud.url, ['quiet', 'pump-3', ...wrong])).code, 64, wrong.join(' '));
-  t.match(await operator(cloud.url, ['quiet', 'pump-9', '2h']), { code: 77 });
-  t.match(await operator(cloud.url, ['quiet', 'pump-9']), { code: 65 });
+  const none = { code: 65, err: 'fieldpost-cloud: There is no device pump-9\n' };
+  for (const argv of [
+    ['quiet', 'pump-9', '2h'],
+    ['quiet', 'pump-9', 'off'],
+    ['quiet', 'pump-9'],
+    ['drill', 'pump-9'],
+  ])
+    t.match(await operator(cloud.url, argv), none, argv.join(' '));
 });
 
 t.test('drill: its people get a test, and the device shows who has confirmed it', async (t) => {

@@ -6,6 +6,7 @@ import { duration } from '../../base/config/values.js';
 import { EXIT, wordsOf } from '../../base/errors.js';
 import type { FleetDevice } from '../../base/fleet-lines.js';
 import { visible } from '../../base/text.js';
+import type { Call } from '../client.js';
 import { type Command, CommandError, type OperatorContext, textOption } from '../command.js';
 import { noMore } from '../verbs.js';
 import { json, LOCAL, timesFor } from '../words.js';
@@ -42,14 +43,21 @@ cloud answers, 75 it cannot store that now, 77 it refuses the operator's key.`,
     const forMs = word === undefined ? null : lengthOf(word);
     if (why !== null && !forMs) throw new CommandError(EXIT.usage, '--why needs a duration');
     const call = connectCloud(context);
-    if (forMs !== null)
+    if (forMs !== null) {
+      await find(id, call);
       await call('PUT', `${pathOf(id)}/quiet`, { json: { quietMs: forMs, ...(why && { why }) } });
+    }
     const { quiet: shown } = (await call('GET', pathOf(id))).body as Pick<FleetDevice, 'quiet'>;
     if (input.options.json === true) context.stdout.write(json(shown ?? { until: null, why: null }));
     else context.stdout.write(`${visible(id)} ${quietWords(shown, timesFor(input).full)}\n`);
     return EXIT.ok;
   },
 };
+
+/** Throws CallError (65) if there is no such device: a change of it would be refused as one with a wrong key. */
+async function find(id: string, call: Call): Promise<void> {
+  await call('GET', pathOf(id));
+}
 
 /** `is quiet until …: battery swap`, or that it is not. */
 function quietWords(shown: FleetDevice['quiet'], full: (iso: string) => string): string {
@@ -88,7 +96,9 @@ the operator's key.`,
   asksService: true,
   async run(input, context) {
     const id = oneId(input.words);
-    const { body } = await connectCloud(context)('POST', `${pathOf(id)}/drill`, { json: {} });
+    const call = connectCloud(context);
+    await find(id, call);
+    const { body } = await call('POST', `${pathOf(id)}/drill`, { json: {} });
     const { people } = body as { readonly people: number };
     if (input.options.json === true) context.stdout.write(json(body));
     else if (people > 0)
