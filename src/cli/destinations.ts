@@ -7,6 +7,7 @@ import { LANGS } from '../base/langs.js';
 import { MINUTE_MS } from '../base/limits.js';
 import { counted, visible } from '../base/text.js';
 import type { Destination } from '../mail/book/destination.js';
+import { AT_ONCE } from '../mail/book/rules.js';
 import { connect } from './client.js';
 import {
   type Command,
@@ -42,8 +43,6 @@ const FIELD_OPTIONS = ['type', 'to', 'lang', 'name'];
 const RULE_OPTIONS = ['after', 'hours', 'zone', 'night'];
 const SWITCHES = ['weekly', 'no-weekly'];
 const AFTER = duration('0s', '7d');
-/** What is said of a person without rules. */
-const AT_ONCE = 'told at once';
 
 const plan: Action = async (...given) => (await import('./plan.js')).plan(...given);
 const ACTIONS: Readonly<Record<string, Action>> = { list, add, update, remove, plan, test: testPerson };

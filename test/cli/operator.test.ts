@@ -122,7 +122,11 @@ t.test('device: its state, whom the cloud would tell, and its outages', async (t
   const send = async () => ({ kind: 'taken', reply: '200' }) as const;
   await using cloud = await startCloud({ keys: `${KEYS}pump-9 nine\n`, send });
   const phone = { ...JAN, type: 2, destination: '+31612345678' };
-  await store(cloud, { name: 'Sluis', site: 'Leiden', destinations: [phone, EWA, { type: 99 }, null] });
+  await store(cloud, {
+    name: 'Sluis',
+    site: 'Leiden',
+    destinations: [phone, { ...EWA, after_min: 60, hours: 'Mo-Fr 07:00-18:00' }, { type: 99 }, null],
+  });
   await beat(cloud, 'pump-3', 'three', { queue: { queued: 1, deferred: 0, failed: 2 } });
   await pass(cloud, 200);
   const { code, out } = await operator(cloud.url, ['device', 'pump-3']);
@@ -131,7 +135,7 @@ t.test('device: its state, whom the cloud would tell, and its outages', async (t
   t.match(out, /^messages +1 queued, 0 deferred, 2 failed$/m);
   t.match(
     out,
-    /^tells +Jan: \+31612345678 \(sms, nl\)\n +Jan: ewa@example\.com \(email, pl\)\n +an entry that/m,
+    /^tells +Jan: \+31612345678 \(sms, nl\)\n +Jan: ewa@example\.com \(email, pl\); told after 60 minutes of being offline, Monday to Friday 07:00-18:00 \(the cloud's time zone\)\n +an entry that/m,
   );
   t.match(
     out,
@@ -213,7 +217,7 @@ t.test('drill: its people get a test, and the device shows who has confirmed it'
   const [, path = ''] = /https:\/\/cloud\.example(\/\S+)/.exec(sent[0] ?? '') ?? [];
   t.equal((await cloud.call('POST', path, { key: null })).status, 200);
   const { out } = await operator(cloud.url, ['device', 'pump-3']);
-  t.match(out, /^tells +Jan: \+31612345678 \(sms, nl\), confirmed a drill 2026-11-20 .* UTC$/m);
+  t.match(out, /^tells +Jan: \+31612345678 \(sms, nl\); confirmed a drill 2026-11-20 .* UTC$/m);
   t.match(JSON.parse((await waited(cloud, ['drill', 'pump-3', '--json'])).out), { people: 1 });
 });
 

@@ -3,8 +3,10 @@
  */
 import { EXIT } from '../../base/errors.js';
 import type { FleetDevice } from '../../base/fleet-lines.js';
+import type { JsonObject } from '../../base/json.js';
 import { SECOND_MS } from '../../base/limits.js';
 import { counted, span, visible } from '../../base/text.js';
+import { AT_ONCE, planOf } from '../../mail/book/rules.js';
 import { type Call, CallError } from '../client.js';
 import type { Command, OperatorContext } from '../command.js';
 import { json, LOCAL, type Times, terms, timesFor, typeName, widthOf } from '../words.js';
@@ -134,8 +136,10 @@ function peopleIn(
     const { type, destination, name, lang, confirmedAt } = (entry ?? {}) as Readonly<Record<string, unknown>>;
     if (typeof type !== 'number' || typeof destination !== 'string')
       return 'an entry that cannot be read here';
-    const confirmed = typeof confirmedAt === 'string' ? `, confirmed a drill ${time(confirmedAt)}` : '';
-    return `${visible(String(name))}: ${destination} (${typeName(type)}, ${lang})${confirmed}`;
+    const plan = planOf(entry as JsonObject);
+    const rules = plan === AT_ONCE ? '' : `; ${plan}`;
+    const confirmed = typeof confirmedAt === 'string' ? `; confirmed a drill ${time(confirmedAt)}` : '';
+    return `${visible(String(name))}: ${destination} (${typeName(type)}, ${lang})${visible(rules)}${confirmed}`;
   });
 }
 

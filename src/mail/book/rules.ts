@@ -91,6 +91,9 @@ export function dueMs({ afterMs, hours, zone }: Rules, cloudZone: string, atMs: 
   return hours === null ? readyMs : hoursBeginMs(hours, zone ?? cloudZone, readyMs);
 }
 
+/** The words for a person without rules. */
+export const AT_ONCE = 'told at once';
+
 /**
  * In English: `told after 60 minutes of being offline, Monday to Friday 07:00-18:00 (Europe/Amsterdam)`. `cloudZone`: null
  * if it is not known.
@@ -98,7 +101,7 @@ export function dueMs({ afterMs, hours, zone }: Rules, cloudZone: string, atMs: 
 export function rulesInWords(rules: Rules, cloudZone: string | null): string {
   const { afterMs, hours, dropsNight, weekly } = rules;
   const zone = rules.zone ?? cloudZone ?? "the cloud's time zone";
-  const after = afterMs === 0 ? 'told at once' : `told after ${minutesInWords(afterMs)} of being offline`;
+  const after = afterMs === 0 ? AT_ONCE : `told after ${minutesInWords(afterMs)} of being offline`;
   const when = hours === null ? [] : [`${hoursInWords(hours)} (${zone})`];
   const night = hours !== null && dropsNight ? ['not told of what is over before these hours begin'] : [];
   const week = weekly ? [`a report each Monday at 07:00${hours === null ? ` (${zone})` : ''}`] : [];

@@ -135,12 +135,16 @@ function toldList(document: DocumentShown): HTMLElement[] {
   if (people.length === 0) {
     return [html('p', { class: 'uneasy' }, `Nobody is in its address book: nobody would be told.${more}`)];
   }
-  const items = people.map(({ type, destination, lang, name, confirmedAt }) =>
+  const items = people.map(({ type, destination, lang, name, rules, confirmedAt }) =>
     html(
       'li',
       { class: 'row' },
       html('span', {}, `${name}: ${destination}`),
-      html('span', { class: 'soft' }, `${TYPES[type - 1]}, ${lang}`),
+      html(
+        'span',
+        { class: 'soft' },
+        `${TYPES[type - 1]}, ${lang}${rules === '' ? '' : `; ${oneLine(rules)}`}`,
+      ),
       ...(confirmedAt === null
         ? []
         : [html('span', { class: 'soft' }, `confirmed a drill ${exactTime(confirmedAt)}`)]),

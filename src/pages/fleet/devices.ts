@@ -19,6 +19,8 @@ export interface Told {
   readonly destination: string;
   readonly name: string;
   readonly lang: string;
+  /** When they are told, by the rules of their entry as it stands; empty: at once. */
+  readonly rules: string;
   /** When they last confirmed a drill; null: never. */
   readonly confirmedAt: string | null;
 }
@@ -39,11 +41,24 @@ export function peopleIn(destinations: unknown): {
     else if (!people.has(key)) {
       people.set(key, {
         ...{ type: type as number, destination, name: String(name), lang: String(lang) },
+        rules: rulesIn(value as Readonly<Record<string, unknown>>),
         confirmedAt: typeof confirmedAt === 'string' ? confirmedAt : null,
       });
     }
   }
   return { people: [...people.values()], others };
+}
+
+/** `after 60 min; only Mo-Fr 07:00-18:00 (Europe/Berlin); a report each Monday`. */
+function rulesIn({ after_min: minutes, hours, zone, weekly }: Readonly<Record<string, unknown>>): string {
+  const where = typeof zone === 'string' ? ` (${zone})` : '';
+  return [
+    typeof minutes === 'number' && minutes > 0 ? `after ${minutes} min` : [],
+    typeof hours === 'string' ? `only ${hours}${where}` : [],
+    weekly === true ? 'a report each Monday' : [],
+  ]
+    .flat()
+    .join('; ');
 }
 
 /** The state in a sentence, after which `since` may follow. */
