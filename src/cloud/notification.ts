@@ -102,7 +102,7 @@ function linkFor(
   { publicUrl }: TextOptions,
 ): string | null {
   if (publicUrl === null) return null;
-  const path = `drill/${news.device}/${entry.uid}/${drillToken(news.key, entry.uid)}`;
+  const path = `/drill/${news.device}/${entry.uid}/${drillToken(news.key, entry.uid)}`;
   return new URL(path, publicUrl).href;
 }
 

@@ -193,8 +193,9 @@ export const CLOUD_ROWS = {
   cloudServerPublicUrl: optional({
     key: 'FIELDPOST_CLOUD_SERVER_PUBLIC_URL',
     kind: pageUrl,
-    none: 'none: mails have no such line',
-    about: 'A page about the devices. The mails of the reference cloud end with a line with this URL.',
+    none: 'none: mails have no such line, and drills no link',
+    about:
+      'A page about the devices. The mails of the reference cloud end with a line with this URL. The links of drills begin with its scheme and host, so it must be a host that leads to the cloud.',
   }),
   /** Null: files below the state directory. */
   cloudServerStore: optional({

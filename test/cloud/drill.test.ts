@@ -139,7 +139,8 @@ async function drilled(t: Test, document: object = { destinations: [SMS, EWA] },
   const sent: ShortMessage[] = [];
   const cloud = await startCloud({
     ...{ keys: KEYS, ...(disk && { disk }) },
-    env: { FIELDPOST_CLOUD_SERVER_PUBLIC_URL: 'https://cloud.example/' },
+    // Of the page's URL the links have the scheme and the host.
+    env: { FIELDPOST_CLOUD_SERVER_PUBLIC_URL: 'https://cloud.example/fleet/page#all' },
     send: async (message) => {
       sent.push(message);
       return { kind: 'taken', reply: '200' };
