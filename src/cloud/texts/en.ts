@@ -19,7 +19,7 @@ export const EN: Words = {
     still: (device, span) => `${device} is still offline${span === null ? '' : ` after ${span}`}`,
     stuck: (device) => `${device} is online, but its mails do not leave`,
     flows: (device) => `${device} sends its mails again`,
-    drill: (device) => `TEST: ${device} would call you like this`,
+    drill: (device) => `TEST: ${device} would alert you like this`,
   },
   sentence: {
     silent: (device) => `The device “${device}” is offline: we no longer receive any signal from it.`,
