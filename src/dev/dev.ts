@@ -3,6 +3,8 @@
  * reference cloud as its cloud, all on loopback. It prints the addresses and every message, and has an inbox for browsers.
  */
 import { join } from 'node:path';
+import { showListener } from '../base/config/endpoints.js';
+import type { ListenConfig } from '../base/config/types.js';
 import { SECOND_MS } from '../base/limits.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Disk } from '../base/system/disk.js';
@@ -66,7 +68,8 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
     stops.push(() => served.close());
     const relay = { host: '127.0.0.1', port: catcher.port, tls: 'never', user: null } as const;
     const local = { ...config, relays: [relay], relayPassword: null, relayCa: null };
-    const open = { ...local, cloudServerKeys: null, cloudServerWebhook: null };
+    const cloudServerPublicUrl = config.cloudServerPublicUrl ?? pageOf(config.cloudServerListen);
+    const open = { ...local, cloudServerKeys: null, cloudServerWebhook: null, cloudServerPublicUrl };
     const cloud = await startCloud(open, async (message) => {
       print(showShort(message));
       inbox.keepShort(message);
@@ -86,6 +89,12 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
     await stop();
     throw error;
   }
+}
+
+/** The cloud's page, for the links of drills; null: the port is not known before the start. */
+function pageOf(listeners: readonly ListenConfig[]): string | null {
+  const tcp = listeners.find(({ kind }) => kind === 'tcp');
+  return tcp?.kind === 'tcp' && tcp.port !== 0 ? `http://${showListener(tcp)}/` : null;
 }
 
 function greeting(

@@ -103,6 +103,21 @@ t.test('a short delay of the cloud covers several heartbeats', async (t) => {
   }
 });
 
+t.test('the links of drills lead to the cloud, unless its port is any free one', async (t) => {
+  const port = 43_780;
+  for (const [changes, wanted] of [
+    [{ cloudServerListen: [{ kind: 'tcp', host: '::1', port }] }, `http://[::1]:${port}/`],
+    [{ cloudServerPublicUrl: 'https://cloud.example/' }, 'https://cloud.example/'],
+    [{ cloudServerListen: [{ kind: 'tcp', host: '127.0.0.1', port: 0 }] }, null],
+    [{ cloudServerListen: [{ kind: 'unix', path: '/x' }] }, null],
+  ] as const satisfies readonly (readonly [Partial<DevConfig>, string | null])[]) {
+    const { seen, starting } = dev(t.testdir(), changes);
+    const { stop } = await starting;
+    t.equal(seen.cloud.cloudServerPublicUrl, wanted);
+    await stop();
+  }
+});
+
 t.test('a failed start of the daemon stops the catcher and the cloud', async (t) => {
   const { seen, starting } = dev(t.testdir(), {}, true);
   await t.rejects(starting, { message: 'no' });
