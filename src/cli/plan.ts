@@ -11,7 +11,9 @@ import { CommandError, textOption } from './command.js';
 import { type Action, noMore } from './verbs.js';
 import { columns, json, typeName, widthOf, wrapped } from './words.js';
 
-const NO_ZONE = 'The cloud has not named its time zone: UTC is taken for it.';
+/** A cloud in UTC names none. */
+const NO_ZONE = 'Times are in UTC: the cloud has named no other time zone.';
+const STRANGE_ZONE = "Times are in UTC: the cloud's time zone is not known here.";
 const DELAY =
   "All of it comes after the cloud's delay, which is not known here. Nobody is told while the device is quiet.";
 const LINE_CHARS = 80;
@@ -46,7 +48,7 @@ export async function plan(...[words, input, call, { stdout, clock }]: Parameter
   const notes = [
     DELAY,
     ...(weekly.length > 0 ? [`Each Monday at 07:00 a report goes to ${weekly.join(', ')}.`] : []),
-    ...(known === null ? [NO_ZONE] : []),
+    ...(known === null ? [link?.zone === undefined ? NO_ZONE : STRANGE_ZONE] : []),
   ].flatMap((note) => wrapped(visible(note), Math.min(cells, LINE_CHARS)));
   const head = `If this device fell silent at ${momentInWords(zone, atMs)} (${zone}):`;
   stdout.write(
@@ -69,7 +71,7 @@ function stepOf(person: Destination, zone: string, atMs: number): Step {
   const rules = rulesOf({ ...person });
   const { afterMs, dropsNight, weekly: isWeekly } = rules;
   const ms = dueMs(rules, zone, atMs);
-  const line = afterMs === 0 ? 'one line' : `one line from ${afterMs / MINUTE_MS} min`;
+  const line = afterMs === 0 ? 'one line' : `one line if ${afterMs / MINUTE_MS} min+`;
   const waits = ms > atMs + afterMs;
   const ifBack = ms === atMs ? null : waits && !dropsNight ? line : 'nothing';
   return { person, dueMs: ms, ifBack, isWeekly };

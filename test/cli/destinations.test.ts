@@ -199,14 +199,14 @@ t.test('who would hear what, when and how', async (t) => {
 TOLD                 NAME   HOW    DESTINATION        IF BACK BEFORE
 at once              Ann    email  ann@example.com    -
 Fr 2026-11-27 23:00  Bob    email  bob@example.com    nothing
-Sa 2026-11-28 01:30  Erin   email  erin@example.com   one line from 90 min
+Sa 2026-11-28 01:30  Erin   email  erin@example.com   one line if 90 min+
 Mo 2026-11-30 06:00  Dave   email  dave@example.com   nothing
 Mo 2026-11-30 07:00  Carol  email  carol@example.com  one line
 
 All of it comes after the cloud's delay, which is not known here. Nobody is told
 while the device is quiet.
 Each Monday at 07:00 a report goes to Carol.
-The cloud has not named its time zone: UTC is taken for it.
+Times are in UTC: the cloud has named no other time zone.
 `,
   );
   t.ok(table.split('\n').every((line) => line.length <= 80));
@@ -229,7 +229,7 @@ The cloud has not named its time zone: UTC is taken for it.
   cloudZone = 'Europe/Atlantis';
   t.match(
     (await run('plan')).out,
-    /\(UTC\):[\s\S]*UTC is taken for it/,
+    /\(UTC\):[\s\S]*Times are in UTC: the cloud's time zone is not known here/,
     'a zone that this version does not know',
   );
 });
