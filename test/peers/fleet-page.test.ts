@@ -270,7 +270,7 @@ t.test('quiet begins and ends, and people confirm a drill, at each width', optio
     t.strictSame(await barriersOf(page), []);
     t.notOk(await isTooWide(page), `${look.width} px with the dialog`);
     await keepPicture(page, 'fleet-quiet-dialog', look);
-    await dialog.getByRole('button', { name: 'Be quiet' }).click();
+    await dialog.getByRole('button', { name: 'Make it quiet' }).click();
     await page.getByText(/^pump-2 is quiet until \d\d:\d\d\.$/).waitFor();
     await page.getByLabel('Id, name, site or tag').fill('');
     await device(page, 'pump-1').waitFor();

@@ -67,8 +67,14 @@ export function createBook(live: Live) {
       { class: 'row' },
       html('span', {}, `${name}: ${destination}`),
       html('span', { class: 'soft' }, `${TYPES[type - 1] ?? type}, ${lang}; ${plan}${drill}`),
-      button('Change', () => void edit(id), `Change ${name}`),
-      button('Remove', () => remove(entry), `Remove ${name}`),
+      // They wrap together.
+      html(
+        'span',
+        {},
+        button('Change', () => void edit(id), `Change ${name}`),
+        ' ',
+        button('Remove', () => remove(entry), `Remove ${name}`),
+      ),
     );
   };
 

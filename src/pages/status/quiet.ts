@@ -70,7 +70,7 @@ export function createQuiet(live: Live) {
 }
 
 function wordsFor(done: string, { known_to_cloud: isKnown, reason }: Told): string {
-  if (isKnown) return done;
+  if (isKnown) return `${done} The cloud knows it.`;
   return `${done} The cloud does not know it yet${reason === null ? '' : `: ${reason}`}. It is told as soon as the link is back.`;
 }
 
