@@ -309,7 +309,9 @@ export class Watch implements FleetWatch {
       const kind = presence.said === 'stopping' ? 'stopped' : 'silent';
       const heardMs = wallMsOf(device.heard, clock);
       const word = wordAt(device.marks, heardMs);
-      const marks = { left: presence.sent ?? null, reminded: 0 };
+      // It has said itself that it stops. In the same boot that is no network that was away.
+      const left = kind === 'stopped' ? null : (presence.sent ?? null);
+      const marks = { left, reminded: 0 };
       const happening = { kind, sinceMs: heardMs, ...(word !== null && { word }) } as const;
       this.#decide(id, device, this.#decisionOf(id, 'offline', happening, marks));
     } else if (told === 'offline') this.#remind(id, device);

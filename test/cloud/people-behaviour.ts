@@ -113,6 +113,10 @@ export function testPeople(t: Test, open: () => Place): void {
     const later = await outage(HOUR_MS, sent('c', 2 * HOUR_MS), true);
     t.match(later, { why: { kind: 'ran' } }, 'also if the cloud was restarted meanwhile');
     t.notOk('flaps' in later, 'it was steady in between');
+    await bench.steady(2 * HOUR_MS, ID);
+    await bench.beat(ID, { ...sent('c', 3 * HOUR_MS), said: 'stopping' });
+    const planned = await outage(HOUR_MS, sent('c', 4 * HOUR_MS));
+    t.notOk('why' in planned, 'it was stopped, and no network was away');
   });
 
   t.test('reminders: after a day and after a week, each once, and none after the end', async (t) => {
