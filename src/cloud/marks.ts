@@ -22,6 +22,8 @@ interface Stuck {
   readonly isRelay: boolean;
   /** True: people were told. */
   readonly isTold: boolean;
+  /** True: a relay is down, and people know only of messages that have failed before. */
+  readonly isWorse?: true;
 }
 
 /** An outage that is over. */
@@ -80,10 +82,15 @@ export function afterReport(before: Marks, { relay, queue }: DeviceStatus, nowMs
   const isRelay = isRelayDown(relay);
   const isStuck = isRelay || (queue !== null && queue.failed > 0);
   const { stuck } = before;
-  if (!isStuck) return stuck === null || stuck.isTold ? before : { ...before, stuck: null };
-  if (stuck === null || (isRelay && !stuck.isRelay))
-    return { ...before, stuck: { sinceMs: nowMs, isRelay, isTold: false } };
-  return stuck.isRelay === isRelay ? before : { ...before, stuck: { ...stuck, isRelay } };
+  // People who were told hear of the end, too.
+  if (!isStuck) return stuck === null || stuck.isTold || stuck.isWorse ? before : { ...before, stuck: null };
+  if (stuck === null || (isRelay && !stuck.isRelay)) {
+    const isWorse = stuck?.isTold === true && { isWorse: true as const };
+    return { ...before, stuck: { sinceMs: nowMs, isRelay, isTold: false, ...isWorse } };
+  }
+  if (stuck.isRelay === isRelay) return before;
+  const { sinceMs, isTold, isWorse = false } = stuck;
+  return { ...before, stuck: { sinceMs, isRelay, isTold: isTold || isWorse } };
 }
 
 /** The marks that change after an outage. A moment that is not known leaves no trace. */
@@ -132,7 +139,7 @@ const SHAPES: Readonly<Record<keyof Marks, (value: unknown) => boolean>> = {
   quiet: isQuiet,
   drill: shapeOf({ key: '', atMs: 1.5 }),
   word: shapeOf({ text: '', atMs: 1.5 }),
-  stuck: shapeOf({ sinceMs: 1.5, isRelay: true, isTold: true }),
+  stuck: shapeOf({ sinceMs: 1.5, isRelay: true, isTold: true, 'isWorse?': true }),
   reminded: Number.isInteger,
   left: shapeOf({ bootId: '', uptimeMs: 1.5 }),
   past: (value) => Array.isArray(value) && value.every(isPast),

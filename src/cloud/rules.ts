@@ -17,7 +17,8 @@
  *   has a last word  anything               now in their `hours`, and no `after_min`   hears of it
  *   has a drill      anything                                                           hears of it
  *
- * Mails that do not leave, and leave again, are as an outage and its end; `after_min` counts from the same hour.
+ * Mails that do not leave, and leave again, are as an outage and its end; `after_min` counts from the same hour. A relay that
+ * goes down is told also to a person who knows of messages that have failed.
  *
  * News marks who was told of it, and who waits. A mark lasts until the end of the outage is told: so whoever was not told of an
  * outage is not told of its end, and a person who is added during it, or whose rules change, is not told of the past.
@@ -87,14 +88,19 @@ export function ruleState<N extends DeviceNews>(
   const first = items[0] as Item<N>;
   // An end without its beginning: the beginning was told before these news were kept.
   const knowsBad = told === undefined ? isEnd(first.news) && first.mark !== 'none' : !isEnd(told.news);
-  if (isEnd(last.news) !== knowsBad) {
+  if (isEnd(last.news) !== knowsBad && !isWorse(last.news, told?.news)) {
     const was = knowsBad ? null : nightOf(items.slice(toldAt + 1), listener);
     if (was === null) return { act: 'none', knows: true };
     return tellAt(last, endMs(last, listener), nowMs, was);
   }
   if (last.mark === 'none' && !knowsBad) return { act: 'none', knows: false };
-  const atMs = knowsBad ? endMs(last, listener) : beginMs(last, listener);
+  const atMs = isEnd(last.news) ? endMs(last, listener) : beginMs(last, listener);
   return tellAt(last, atMs, nowMs, null);
+}
+
+/** True: a relay is down, and a person knows only of messages that have failed. */
+function isWorse(news: DeviceNews, known: DeviceNews | undefined): boolean {
+  return news.kind === 'stuck' && news.relay !== null && known?.kind === 'stuck' && known.relay === null;
 }
 
 /** What becomes of a reminder. `knowsBad`: this person was told of the outage, and it lasts. */

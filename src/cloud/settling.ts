@@ -103,7 +103,9 @@ function settledOf(
     else {
       waits.push(mark);
       dueMs = Math.min(dueMs, ruling.act === 'wait' ? ruling.untilMs : 0);
-      needsEarlier ||= items.slice(0, -1).some((item) => item.mark === 'waits' || item.mark === 'fresh');
+      needsEarlier ||= items
+        .slice(0, -1)
+        .some(({ mark, news }) => (mark === 'told' ? !isEnd(news) : mark !== 'none'));
     }
   }
   const ids = kept.map(({ news }) => news.id);

@@ -41,7 +41,9 @@ t.test(
       [stuck(1, true), 'up', 0, null],
       // People were told, and are to be told that it is over.
       [stuck(1, true, true), 'up', 0, stuck(1, true, true)],
-      [stuck(1, false, true), 'failing', 3, stuck(NOW_MS, true)],
+      [stuck(1, false, true), 'failing', 3, { ...stuck(NOW_MS, true), isWorse: true }],
+      [{ ...stuck(1, true), isWorse: true }, 'up', 0, { ...stuck(1, true), isWorse: true }],
+      [{ ...stuck(1, true), isWorse: true }, 'up', 3, stuck(1, false, true)],
       [stuck(1, true, true), 'up', 3, stuck(1, false, true)],
     ];
     for (const [before, relay, failed, expected] of rows)

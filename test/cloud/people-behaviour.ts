@@ -162,6 +162,17 @@ export function testPeople(t: Test, open: () => Place): void {
     t.strictSame(bench.told, [`stuck ${ID}`, `flows ${ID}`]);
   });
 
+  t.test('mails: a relay that goes down after messages have failed hides no end', async (t) => {
+    await using bench = await Bench.start(open);
+    const failed = { ...NO_STATUS, queue: { queued: 0, deferred: 0, failed: 1 } };
+    await bench.steadyWith(HOUR_MS + MINUTE_MS, ID, { status: failed });
+    t.strictSame(bench.told, [`stuck ${ID}`]);
+    await bench.steadyWith(10 * MINUTE_MS, ID, { status: { ...failed, relay: 'failing' } });
+    await bench.restart();
+    await bench.steadyWith(MINUTE_MS, ID, { status: NO_STATUS });
+    t.strictSame(bench.told, [`stuck ${ID}`, `flows ${ID}`]);
+  });
+
   t.test('a drill is told; its links last for a day', async (t) => {
     await using bench = await Bench.start(open);
     await bench.beat();

@@ -136,6 +136,10 @@ const back = (device: string, atMs = 0): DeviceNews => ({
   ...{ id: `back ${device}`, device, atMs },
   ...{ kind: 'back', sinceMs: atMs, lastedMs: 1 },
 });
+const stuck = (id: string, atMs: number, relay: string | null): DeviceNews => ({
+  ...{ id, device: 'p', atMs },
+  ...{ kind: 'stuck', sinceMs: atMs, relay, failed: 1 },
+});
 const names = (count: number) => Array.from({ length: count }, (_, n) => `p${n}`);
 
 t.test('a person hears of an outage and its end; what was refused and is over is not told', async (t) => {
@@ -347,3 +351,29 @@ t.test('a person who is added during an outage hears nothing of it, nor of its e
   await bench.tell();
   t.strictSame(bench.take(), ['tech@example.com p is back online']);
 });
+
+t.test(
+  'whoever knows of failed messages hears that the relay is down, in their hours, and of the end',
+  async (t) => {
+    await using bench = await Bench.open([
+      [1, 'tech@example.com'],
+      [1, 'boss@example.com', { hours: '09:00-10:00' }],
+    ]);
+    bench.come([stuck('failed', bench.clock.wallMs(), null)]);
+    await bench.tell();
+    t.equal(bench.take().length, 2);
+    await bench.clock.advance(2 * HOUR_MS);
+    bench.come([stuck('down', bench.clock.wallMs(), 'failing')]);
+    await bench.tell();
+    await bench.tell();
+    t.match(bench.take(), [/^tech/], 'once');
+    const atMs = bench.clock.wallMs();
+    bench.come([{ id: 'flows', device: 'p', atMs, kind: 'flows', sinceMs: atMs }]);
+    await bench.tell();
+    t.match(bench.take(), [/^tech/]);
+    await bench.clock.advance(22 * HOUR_MS + MINUTE_MS);
+    await bench.tell();
+    t.match(bench.take(), [/^boss/]);
+    t.strictSame(bench.left, []);
+  },
+);
