@@ -18,7 +18,6 @@ import {
   type Office,
   type Telling,
 } from './fleet-store.js';
-import { type Axis, axisOf } from './rules.js';
 
 /** The pause after a refusal. */
 const RETRY_MS = 4 * SECOND_MS;
@@ -95,10 +94,9 @@ export class NewsDesk {
     return count;
   }
 
-  /** The ids of a device's news, the oldest first; with an axis, of those about it. */
-  newsOf(device: string, axis: Axis | null = null): readonly string[] {
-    const all = this.#byDevice.get(device)?.news ?? [];
-    return all.flatMap(({ news }) => (axis === null || axisOf(news) === axis ? news.id : []));
+  /** The ids of a device's news, the oldest first. */
+  newsOf(device: string): readonly string[] {
+    return this.keptOf(device).map(({ news }) => news.id);
   }
 
   /** A device's news, the oldest first. */

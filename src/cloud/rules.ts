@@ -75,6 +75,23 @@ export const axisOf = ({ kind }: Pick<DeviceNews, 'kind'>): Axis => AXES[kind];
 /** True for news that end what others have begun. */
 export const isEnd = ({ kind }: Pick<DeviceNews, 'kind'>): boolean => kind === 'back' || kind === 'flows';
 
+/**
+ * The ids of two news of one axis, one after the other, which can be dropped: the state after them is that before them. Without
+ * them everybody still knows the state that they were told last. The first news stay if possible: an outage began with them.
+ */
+export function needlessPair(all: readonly DeviceNews[]): readonly string[] {
+  const people = new Set(all.flatMap(({ told = [] }) => told));
+  const known = (news: readonly DeviceNews[], mark: string) =>
+    news.findLast(({ told }) => told?.includes(mark) === true) ?? null;
+  const isBad = (one: DeviceNews | null) => one !== null && !isEnd(one);
+  const pairs = [1, 2, 0].map((from) => all.slice(from, from + 2));
+  const harmless = pairs.find((pair) => {
+    const rest = all.filter((one) => !pair.includes(one));
+    return [...people].every((mark) => isBad(known(all, mark)) === isBad(known(rest, mark)));
+  });
+  return (harmless ?? all.slice(1, 3)).map(({ id }) => id);
+}
+
 /** What becomes of the news of one axis, `link` or `mails`, the oldest first and at least one. */
 export function ruleState<N extends DeviceNews>(
   items: readonly Item<N>[],

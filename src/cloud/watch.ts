@@ -44,7 +44,7 @@ import {
   type Report,
   STEADY_DELAYS,
 } from './presence.js';
-import { axisOf } from './rules.js';
+import { axisOf, needlessPair } from './rules.js';
 import { type Sighting, sightingOf } from './sighting.js';
 import type { Happening } from './texts/texts.js';
 
@@ -105,7 +105,7 @@ interface WatchOptions {
   readonly devices: Map<string, Watched>;
   readonly office: Office;
   readonly ledger: WatchLedger;
-  readonly desk: Pick<NewsDesk, 'newsOf' | 'untold' | 'changed'>;
+  readonly desk: Pick<NewsDesk, 'newsOf' | 'keptOf' | 'untold' | 'changed'>;
   /** Draws the id of news. */
   readonly newId: () => string;
 }
@@ -370,12 +370,11 @@ export class Watch implements FleetWatch {
   #decisionOf(id: string, told: Presence['state'], happening: Happening, marks: Partial<Marks>): Decision {
     const { clock, desk, newId } = this.#options;
     const axis = axisOf(happening);
-    const before = desk.newsOf(id, axis);
-    // A later one says all that these say. Of the states, drop a pair in the middle: the first may be told already, and the
-    // last is the present one.
+    const before = desk.keptOf(id).flatMap(({ news }) => (axisOf(news) === axis ? news : []));
+    // A later one says all that these say.
     const isState = axis === 'link' || axis === 'mails';
-    const overMany = isState ? before.slice(1, 3) : before.slice(0, 1);
-    const dropped = before.length >= NEWS_MAX ? overMany : [];
+    const overMany = () => (isState ? needlessPair(before) : before.slice(0, 1).map((one) => one.id));
+    const dropped = before.length >= NEWS_MAX ? overMany() : [];
     const news = { ...happening, id: newId(), device: id, atMs: clock.wallMs() };
     return { told, news, dropped, marks };
   }

@@ -6,6 +6,7 @@ import {
   axisOf,
   type Item,
   type Listener,
+  needlessPair,
   type Ruling,
   ruleOnce,
   ruleReminder,
@@ -325,4 +326,23 @@ t.test('a person who is added during an outage hears of neither it nor its end',
   t.equal(ruleState([begun, ended], listener, nowMs).act, 'none');
   t.equal(ruleState([{ ...begun, mark: 'told' }, ended], listener, nowMs).act, 'tell');
   t.equal(ruleState([{ ...begun, mark: 'waits' }, ended], listener, nowMs).act, 'none');
+});
+
+t.test('of too many news those are dropped without which everybody still knows the same', async (t) => {
+  const [TECH, BOSS, MATE] = ['tech', 'boss', 'mate'];
+  const rows: readonly (readonly [name: string, told: readonly (readonly string[])[], dropped: string])[] = [
+    ['nobody was told', [[], [], [], []], '1 2'],
+    ['all know of the first', [[TECH, BOSS], [], [], []], '1 2'],
+    ['one heard of its end, too, and is out of hours now', [[TECH], [TECH], [], []], '2 3'],
+    ['another one hears of all', [[TECH, MATE], [TECH, MATE], [MATE], [MATE]], '2 3'],
+    ['one does not know that it is back', [[TECH, BOSS], [TECH], [TECH], [TECH]], '1 2'],
+    ['the last was told to one who missed the middle', [[TECH, MATE], [TECH], [], [MATE]], '0 1'],
+  ];
+  for (const [name, told, dropped] of rows) {
+    const all = ['Fr 10:00 silent', 'Fr 10:10 back', 'Fr 10:20 silent', 'Fr 10:30 back'].map((text, n) => ({
+      ...newsOf(text, n),
+      told: told[n] ?? [],
+    }));
+    t.equal(needlessPair(all).join(' ').replaceAll('news-', ''), dropped, name);
+  }
 });
