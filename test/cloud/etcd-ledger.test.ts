@@ -351,3 +351,41 @@ t.test('people hear in time of a device whose home dies after the next leader wa
   await world.clock.advance(10 * SECOND_MS + OFFLINE_MS);
   t.strictSame(world.toldOf(ID), ['silent']);
 });
+
+t.test('a call that cannot be kept does not take the device from its home', async (t) => {
+  await using world = await FleetWorld.calm('a', 'b');
+  // It reports no boot.
+  const beat = () => world.fleetOf('a').watch.heard(ID, { said: 'running', everyMs: 30 * SECOND_MS });
+  for (let times = 0; times < 8; times++) {
+    void beat();
+    await world.clock.advance(30 * SECOND_MS);
+  }
+  let isAway = true;
+  before(world, new RegExp(`^txn ${AT}`), () => {
+    if (isAway) throw away();
+  });
+  const refused = t.rejects(world.fleetOf('b').watch.drill(ID, null), { code: 'unavailable' });
+  await world.clock.advance(100);
+  await refused;
+  isAway = false;
+  void beat();
+  await world.clock.advance(29 * SECOND_MS);
+  t.equal(world.recordOf(ID).home, 'a');
+  t.strictSame(world.told, [], 'it is not offline');
+});
+
+t.test('a heartbeat counts beside a call that comes with it', async (t) => {
+  for (const isCallFirst of [false, true]) {
+    await using world = await FleetWorld.calm('a', 'b');
+    void say(world, 'a', 1);
+    await world.clock.advance(80 * SECOND_MS);
+    if (!isCallFirst) void say(world, 'b', 80_000);
+    const drill = world.fleetOf('b').watch.drill(ID, null);
+    if (isCallFirst) void say(world, 'b', 80_000);
+    await world.clock.advance(2 * SECOND_MS);
+    await drill;
+    t.equal(world.recordOf(ID).home, 'b');
+    await world.clock.advance(DELAYS.delayMs - 5 * SECOND_MS);
+    t.strictSame(world.toldOf(ID), ['drill']);
+  }
+});

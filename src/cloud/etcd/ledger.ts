@@ -48,6 +48,8 @@ interface Waiting {
   /** As it was heard: a record of another home replaces it, and then there is nothing to write. */
   readonly device: Watched;
   readonly decision: Decision | null;
+  /** True: this instance is or becomes its home. False: it writes what people have said of a device that another one hears. */
+  readonly isHome: boolean;
   /** Told whether it is written. */
   readonly done: readonly ((isKept: boolean) => void)[];
 }
@@ -174,6 +176,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     }
     this.#waiting.set(id, {
       ...{ id, device, decision: decision ?? before?.decision ?? null },
+      isHome: decision?.keepsHome !== true || before?.isHome === true,
       done: [...(before?.done ?? []), ...(done === undefined ? [] : [done])],
     });
   }
@@ -198,27 +201,26 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   async #put(chunk: readonly Waiting[]): Promise<void> {
     const { etcd, devices, instance } = this.#options;
     const known = chunk.flatMap((one): Waiting[] => {
-      const { id, device, decision, done } = one;
+      const { id, device, decision, isHome, done } = one;
       const isKnown = devices.get(id) === device;
       if (isKnown && !isUntrue(device, decision)) return [one];
       for (const tell of done) tell(false);
-      return isKnown ? [{ id, device, decision: null, done: [] }] : [];
+      return isKnown && isHome ? [{ ...one, decision: null, done: [] }] : [];
     });
     if (known.length === 0) return;
     try {
       const alive = instance.alive();
-      const home = instance.id;
       const compares = known.map(
         ({ id, device }): Compare => ({ key: `at/${id}`, modRevision: device.revision }),
       );
-      const ops = known.flatMap(({ id, device, decision }) => this.#opsFor(id, device, home, decision));
+      const ops = known.flatMap((one) => this.#opsFor(one));
       const { succeeded, revision, current } = await etcd.txn([alive, ...compares], ops);
       this.#isAway = false;
       if (succeeded) {
-        for (const { device, done, decision } of known) {
-          if (device.revision < revision)
-            Object.assign(device, { revision, home: homeAfter(device, home, decision) });
-          for (const tell of done) tell(true);
+        for (const one of known) {
+          if (one.device.revision < revision)
+            Object.assign(one.device, { revision, home: this.#homeAfter(one) });
+          for (const tell of one.done) tell(true);
         }
       } else if (current === null || known.length === 1) this.#keep(known);
       else {
@@ -234,13 +236,19 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     }
   }
 
-  #opsFor(id: string, device: Watched, home: string, decision: Decision | null): Op[] {
-    const at = this.#recordOf(device, homeAfter(device, home, decision), decision);
+  #opsFor(one: Waiting): Op[] {
+    const { id, device, decision } = one;
+    const at = this.#recordOf(device, this.#homeAfter(one), decision);
     const put = { put: `at/${id}`, value: atText(at) };
     if (decision === null) return [put];
     const { news, dropped } = decision;
     const added = news === null ? [] : [{ put: `news/${news.id}`, value: newsText(news) }];
     return [put, ...added, ...dropped.map((name) => ({ delete: `news/${name}` }))];
+  }
+
+  /** The home of a device after this write. */
+  #homeAfter({ device, isHome }: Waiting): string {
+    return isHome || device.home === '' ? this.#options.instance.id : device.home;
   }
 
   #recordOf(
@@ -259,7 +267,9 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   #keep(failed: readonly Waiting[]): void {
     for (const one of failed) {
       for (const done of one.done) done(false);
-      if (!this.#waiting.has(one.id)) this.#waiting.set(one.id, { ...one, decision: null, done: [] });
+      const later = this.#waiting.get(one.id);
+      if (!one.isHome || (later !== undefined && later.device !== one.device)) continue;
+      this.#waiting.set(one.id, { ...(later ?? { ...one, decision: null, done: [] }), isHome: true });
     }
   }
 
@@ -347,9 +357,4 @@ export function newsIn(id: string, text: string): DeviceNews {
   const { device, ...news } = objectIn(text) ?? {};
   if (typeof device !== 'string' || !isNews(news)) throw new SyntaxError('no news');
   return { ...newsAt(news as Happening), id, device };
-}
-
-/** The home of a device after this write. */
-function homeAfter({ home: before }: Watched, home: string, decision: Decision | null): string {
-  return decision?.keepsHome && before !== '' ? before : home;
 }
