@@ -367,15 +367,21 @@ export class Watch implements FleetWatch {
     }
   }
 
-  #decisionOf(id: string, told: Presence['state'], happening: Happening, marks: Partial<Marks>): Decision {
-    const { clock, desk, newId } = this.#options;
+  #decisionOf(
+    id: string,
+    told: Presence['state'],
+    happening: Happening,
+    marks: Partial<Marks>,
+    newsId = this.#options.newId(),
+  ): Decision {
+    const { clock, desk } = this.#options;
     const axis = axisOf(happening);
     const before = desk.keptOf(id).flatMap(({ news }) => (axisOf(news) === axis ? news : []));
     // A later one says all that these say.
     const isState = axis === 'link' || axis === 'mails';
     const overMany = () => (isState ? needlessPair(before) : before.slice(0, 1).map((one) => one.id));
     const dropped = before.length >= NEWS_MAX ? overMany() : [];
-    const news = { ...happening, id: newId(), device: id, atMs: clock.wallMs() };
+    const news = { ...happening, id: newsId, device: id, atMs: clock.wallMs() };
     return { told, news, dropped, marks };
   }
 
@@ -388,7 +394,9 @@ export class Watch implements FleetWatch {
     { happening, marks }: { readonly happening: Happening | null; readonly marks: Partial<Marks> },
     keepsHome: boolean,
   ): Promise<void> {
-    const { office, devices } = this.#options;
+    const { office, devices, newId } = this.#options;
+    // It may be kept without an answer: the same news again are told once.
+    const newsId = newId();
     for (let tries = 0; tries < DECIDE_TRIES; tries++) {
       await this.#deciding.get(id);
       const device = devices.get(id);
@@ -396,7 +404,7 @@ export class Watch implements FleetWatch {
       if (!office.mayDecide || this.#deciding.has(id)) continue;
       const { told } = device;
       const silent: Decision = { told, news: null, dropped: [], marks };
-      const decision = happening === null ? silent : this.#decisionOf(id, told, happening, marks);
+      const decision = happening === null ? silent : this.#decisionOf(id, told, happening, marks, newsId);
       if (await this.#keep(id, device, { ...decision, keepsHome })) return;
     }
     throw new FieldpostError('unavailable', 'This cannot be kept now');

@@ -389,3 +389,45 @@ t.test('a heartbeat counts beside a call that comes with it', async (t) => {
     t.strictSame(world.toldOf(ID), ['drill']);
   }
 });
+
+t.test('what is kept and not answered is not told again', async (t) => {
+  await using world = await FleetWorld.calm('a');
+  void say(world, 'a', 1);
+  await world.clock.advance(2 * SECOND_MS);
+  let lost = 0;
+  world.server.losesAnswer = (_client, description) => /^txn at\/\S+ news\//.test(description) && ++lost <= 2;
+  const { watch } = world.fleetOf('a');
+  const untilMs = world.clock.wallMs() + MINUTE_MS;
+  const quiet = watch.quiet(ID, { untilMs, why: null });
+  await world.clock.advance(10 * SECOND_MS);
+  await quiet;
+  t.strictSame(world.toldOf(ID), ['quiet']);
+  lost = 0;
+  const word = watch.heard(ID, { said: 'running', everyMs: 0, last: 'mains failed' });
+  await world.clock.advance(10 * SECOND_MS);
+  await word;
+  t.strictSame(world.toldOf(ID), ['quiet', 'word']);
+  lost = 1;
+  await world.clock.advance(2 * MINUTE_MS + OFFLINE_MS);
+  t.strictSame(world.toldOf(ID), ['quiet', 'word', 'silent']);
+  t.match(world.fleetOf('a').watch.sighting(ID)?.marks, { word: { text: 'mains failed' } });
+  for (let hours = 0; hours < 23; hours++) {
+    world.clock.suspend(59 * MINUTE_MS);
+    await world.clock.advance(MINUTE_MS);
+  }
+  lost = 1;
+  for (let hours = 0; hours < 3; hours++) {
+    world.clock.suspend(59 * MINUTE_MS);
+    await world.clock.advance(MINUTE_MS);
+  }
+  t.strictSame(world.toldOf(ID), ['quiet', 'word', 'silent', 'still']);
+  lost = 1;
+  void say(world, 'a', 9);
+  await world.clock.advance(20 * SECOND_MS);
+  t.strictSame(world.toldOf(ID), ['quiet', 'word', 'silent', 'still', 'back']);
+  t.match(world.fleetOf('a').watch.sighting(ID)?.marks, {
+    word: null,
+    reminded: 0,
+    past: [[Number, Number]],
+  });
+});

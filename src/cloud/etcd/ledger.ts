@@ -290,13 +290,13 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     const before = devices.get(id);
     if (before !== undefined && before.revision >= revision) return;
     if (before !== undefined && at.home === instance.id) {
-      // An own write, of which the answer may be lost.
+      // An own write, of which the answer may be lost, or what people have said at another instance.
       Object.assign(before, { revision, home: at.home });
       if (before.told !== at.told) nowTold(before, at.told);
-      // Another instance has written what people have said there.
-      const { quiet, drill } = at.marks;
-      if (quiet?.untilMs !== before.marks.quiet?.untilMs) desk.changed(id);
-      before.marks = { ...before.marks, quiet, drill };
+      if (at.marks.quiet?.untilMs !== before.marks.quiet?.untilMs) desk.changed(id);
+      // Decisions make all marks but this one: heartbeats change it, too, and memory has the last of them.
+      const { stuck } = before.marks;
+      before.marks = { ...at.marks, stuck };
       return;
     }
     const found = watchedFrom(at, revision, clock.bootMs());
