@@ -23,6 +23,7 @@
  * News marks who was told of it, and who waits. A mark lasts until the end of the outage is told: so whoever was not told of an
  * outage is not told of its end, and a person who is added during it, or whose rules change, is not told of the past.
  */
+import { MINUTE_MS } from '../base/limits.js';
 import { dueMs, type Rules } from '../mail/book/rules.js';
 import type { DeviceNews } from './fleet-store.js';
 import { STUCK_MS } from './marks.js';
@@ -61,6 +62,9 @@ export type Ruling<N extends DeviceNews = DeviceNews> =
   | { readonly act: 'none'; readonly knows: boolean }
   | { readonly act: 'wait'; readonly untilMs: number }
   | { readonly act: 'tell'; readonly news: N; readonly was: Was | null };
+
+/** Told so late, news of the last minute of a person's hours are still in time. */
+const LATE_MS = 5 * MINUTE_MS;
 
 /** News are about the state of the link, or of the mails; others are told for themselves. */
 export type Axis = 'link' | 'mails' | 'still' | 'once';
@@ -108,10 +112,10 @@ export function ruleState<N extends DeviceNews>(
   if (isEnd(last.news) !== knowsBad && !isWorse(last.news, told?.news)) {
     const was = knowsBad ? null : nightOf(items.slice(toldAt + 1), listener);
     if (was === null) return { act: 'none', knows: true };
-    return tellAt(last, endMs(last, listener), nowMs, was);
+    return tellAt(last, endMs(last, listener, nowMs), nowMs, was);
   }
   if (last.mark === 'none' && !knowsBad) return { act: 'none', knows: false };
-  const atMs = isEnd(last.news) ? endMs(last, listener) : beginMs(last, listener);
+  const atMs = isEnd(last.news) ? endMs(last, listener, nowMs) : beginMs(last, listener, nowMs);
   return tellAt(last, atMs, nowMs, null);
 }
 
@@ -128,7 +132,7 @@ export function ruleReminder<N extends DeviceNews>(
   nowMs: number,
 ): Ruling<N> {
   if (!knowsBad || item.mark === 'told' || item.mark === 'none') return { act: 'none', knows: true };
-  return tellAt(item, beginMs(item, { ...listener, rules: atOnce(listener) }), nowMs, null);
+  return tellAt(item, beginMs(item, { ...listener, rules: atOnce(listener) }, nowMs), nowMs, null);
 }
 
 /** What becomes of news that are told for themselves. */
@@ -157,16 +161,19 @@ function baseMs({ news, windowEndsMs }: Item, { gathers }: Listener): number {
   return gathers ? Math.max(news.atMs, windowEndsMs) : news.atMs;
 }
 
-/** When this person hears of what has begun: work on the device may have begun after it. */
-function beginMs(item: Item, listener: Listener): number {
+/**
+ * When this person hears of what has begun: work on the device may have begun after it. If they could not be told in time, now
+ * may be outside of their hours.
+ */
+function beginMs(item: Item, listener: Listener, nowMs: number): number {
   const { cloudZone, quietUntilMs } = listener;
   const readyMs = baseMs(item, listener) + rulesFor(item.news, listener).afterMs;
-  return dueMs(atOnce(listener), cloudZone, Math.max(readyMs, quietUntilMs ?? readyMs));
+  return dueMs(atOnce(listener), cloudZone, Math.max(readyMs, quietUntilMs ?? readyMs, nowMs - LATE_MS));
 }
 
 /** When this person hears of its end. */
-function endMs(item: Item, listener: Listener): number {
-  return dueMs(atOnce(listener), listener.cloudZone, baseMs(item, listener));
+function endMs(item: Item, listener: Listener, nowMs: number): number {
+  return dueMs(atOnce(listener), listener.cloudZone, Math.max(baseMs(item, listener), nowMs - LATE_MS));
 }
 
 const atOnce = ({ rules }: Listener): Rules => ({ ...rules, afterMs: 0 });

@@ -377,3 +377,27 @@ t.test(
     t.strictSame(bench.left, []);
   },
 );
+
+t.test(
+  'what could not be told in time is not told at night, and not at all if it is over by then',
+  async (t) => {
+    for (const isOver of [false, true]) {
+      await using bench = await Bench.open([[1, 'jan@example.com', { hours: '09:00-18:00' }]]);
+      const atMs = bench.clock.wallMs();
+      bench.come([silent('p', atMs)]);
+      bench.refuses = () => true;
+      t.match((await bench.tell()).refusal, { code: 'queue-full' });
+      bench.take();
+      bench.refuses = () => false;
+      await bench.clock.advance(12 * HOUR_MS);
+      const nextMs = atMs + 24 * HOUR_MS;
+      t.match((await bench.tell()).settled.get('p'), { dueMs: nextMs });
+      if (isOver) bench.come([back('p', bench.clock.wallMs())]);
+      await bench.tell();
+      t.strictSame(bench.take(), [], 'not at night');
+      await bench.clock.advance(12 * HOUR_MS);
+      await bench.tell();
+      t.match(bench.take(), isOver ? [] : ['jan@example.com p is offline']);
+    }
+  },
+);
