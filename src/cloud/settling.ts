@@ -91,8 +91,12 @@ function settledOf(
 ): Part {
   const last = kept.at(-1)?.news as DeviceNews;
   const mustStay = (axis === 'link' || axis === 'mails') && !isEnd(last);
-  const told: string[] = [];
-  const waits: string[] = [];
+  // The document may name them again before the end.
+  const present = new Set(hearings.map(({ mark }) => mark));
+  const absentIn = (marks: readonly string[] = []) =>
+    mustStay ? marks.filter((mark) => !present.has(mark)) : [];
+  const told = absentIn(last.told);
+  const waits = absentIn(last.waits);
   let dueMs = Number.POSITIVE_INFINITY;
   let needsEarlier = false;
   for (const hearing of hearings) {

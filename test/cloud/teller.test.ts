@@ -401,3 +401,33 @@ t.test(
     }
   },
 );
+
+t.test(
+  'whom the document does not name for a while hears of the outage, or of its end, all the same',
+  async (t) => {
+    await using bench = await Bench.open([
+      [1, 'tech@example.com'],
+      [1, 'boss@example.com', { after_min: 60 }],
+    ]);
+    bench.come([silent('p', bench.clock.wallMs())]);
+    await bench.tell();
+    const entries = bench.document.destinations as unknown[];
+    const people = entries.splice(0);
+    await bench.tell();
+    t.match(await bench.tell(), {
+      settled: new Map([['p', { dueMs: Number.POSITIVE_INFINITY, marked: [] }]]),
+    });
+    entries.push(...people);
+    await bench.tell();
+    t.strictSame(bench.take(), ['tech@example.com p is offline'], 'once');
+    await bench.clock.advance(HOUR_MS);
+    await bench.tell();
+    t.strictSame(bench.take(), ['boss@example.com p is offline']);
+    entries.pop();
+    await bench.tell();
+    bench.come([back('p', bench.clock.wallMs())]);
+    await bench.tell();
+    t.strictSame(bench.take(), ['tech@example.com p is back online']);
+    t.strictSame(bench.left, []);
+  },
+);
