@@ -209,7 +209,9 @@ export class NewsDesk {
   async #tellDue(): Promise<Error | null> {
     const { clock, tell } = this.#options;
     const nowMs = clock.wallMs();
-    const due = [...this.#byDevice.values()].filter(({ dueMs }) => dueMs <= nowMs || !this.#isOn);
+    const due = [...this.#byDevice.values()].filter(
+      ({ dueMs, isOwed }) => dueMs <= nowMs || (isOwed && !this.#isOn),
+    );
     if (due.length > 0) {
       const asked = due.map((pending) => ({ pending, device: pending.device, news: pending.news }));
       const { settled, refusal } = await tell(asked, !this.#isOn);

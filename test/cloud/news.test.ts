@@ -128,6 +128,18 @@ t.test(
   },
 );
 
+t.test('a stop asks for those who wait for a window, and not for a fleet that is offline', async (t) => {
+  const bench = new Desk();
+  bench.answer = marking([], Number.POSITIVE_INFINITY);
+  bench.desk.start();
+  await bench.news(['1', 'a'], ['2', 'b']);
+  bench.answer = late(bench);
+  await bench.news(['3', 'c']);
+  bench.told.length = 0;
+  await bench.desk.stop();
+  t.strictSame(bench.told, ['3 last']);
+});
+
 t.test('other people or rules are asked for at once, if somebody waits', async (t) => {
   const bench = new Desk();
   bench.answer = marking(['manager'], bench.clock.wallMs() + HOUR_MS);
