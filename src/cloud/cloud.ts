@@ -34,6 +34,7 @@ import { type FileFleetOptions, openFileFleet } from './files/fleet.js';
 import type { FleetStore } from './fleet-store.js';
 import { createKeyCheck, namesDevice } from './keys.js';
 import { Mails } from './mails.js';
+import { NO_MARKS, quietAt } from './marks.js';
 import { statusLine } from './operator.js';
 import { OutageLog } from './outages.js';
 import { AcceptedMessages, CLOUD_KEYS_AGE_MS, CLOUD_KEYS_MAX, Outbox } from './outbox.js';
@@ -151,7 +152,7 @@ async function build(
   const outages = new OutageLog({ ...system, directory: join(directoryOf(config), 'outages') });
   const teller: Teller = new Teller({
     ...{ store: toPeople, documents, people, texts, ...ways, clock, log, outages },
-    quietUntilMs: (id) => watch.sighting(id)?.marks.quiet?.untilMs ?? null,
+    quietUntilMs: (id) => quietAt(watch.sighting(id)?.marks ?? NO_MARKS, clock.wallMs())?.untilMs ?? null,
   });
   const weekly = new Weekly({ ...fleet, clock, log, store: toPeople, texts, ...ways });
   const { takeMessage } = fleet;

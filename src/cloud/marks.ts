@@ -61,9 +61,13 @@ const WORD_MS = HOUR_MS;
 const PAST_MS = 8 * DAY_MS;
 const PAST_MAX = 16;
 
-/** The quiet that lasts at this moment; null: none does. */
+/** The clocks of two instances differ by less. */
+const CLOCKS_MS = HOUR_MS;
+
+/** The quiet that lasts at this moment; null: none does. A longer one was asked for while the clock was wrong. */
 export function quietAt({ quiet }: Marks, nowMs: number): QuietTime | null {
-  return quiet !== null && nowMs < quiet.untilMs ? quiet : null;
+  const leftMs = quiet === null ? 0 : quiet.untilMs - nowMs;
+  return leftMs > 0 && leftMs < QUIET_MAX_MS + CLOCKS_MS ? quiet : null;
 }
 
 /** True if people need not hear again that it is quiet: a device repeats what it says until it has an answer. */

@@ -108,6 +108,12 @@ t.test('quiet lasts until its end; a last word belongs to a silence within an ho
   const quiet = { untilMs: NOW_MS, why: 'work' };
   t.equal(quietAt({ ...NO_MARKS, quiet }, NOW_MS - 1), quiet);
   t.equal(quietAt({ ...NO_MARKS, quiet }, NOW_MS), null);
+  t.equal(
+    quietAt({ ...NO_MARKS, quiet }, NOW_MS - 7 * DAY_MS - SECOND_MS),
+    quiet,
+    'the clock of another instance',
+  );
+  t.equal(quietAt({ ...NO_MARKS, quiet }, NOW_MS - 8 * DAY_MS), null, 'the clock was wrong');
   t.ok(isSameQuiet(quiet, { ...quiet, untilMs: NOW_MS + SECOND_MS }), 'said again');
   t.notOk(isSameQuiet(quiet, { ...quiet, untilMs: NOW_MS + MINUTE_MS }));
   t.notOk(isSameQuiet(quiet, { ...quiet, why: null }));
