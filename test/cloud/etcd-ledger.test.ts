@@ -431,3 +431,21 @@ t.test('what is kept and not answered is not told again', async (t) => {
     past: [[Number, Number]],
   });
 });
+
+t.test('a fleet that moves takes back more news than one transaction takes', async (t) => {
+  await using world = await FleetWorld.calm('a');
+  world.tells = () => ({ settled: new Map(), refusal: new Error('the outbox is full') });
+  const { watch } = world.fleetOf('a');
+  const ids = Array.from({ length: 40 }, (_, n) => `pump-${n}`);
+  for (const id of ids) void say(world, 'a', 1, 'running', id);
+  await world.clock.advance(2 * SECOND_MS);
+  for (let times = 0; times < 4; times++) {
+    for (const id of ids) void watch.drill(id, null);
+    await world.clock.advance(SECOND_MS);
+  }
+  await world.clock.advance(OFFLINE_MS);
+  t.equal(world.server.keys('news/').length, 5 * ids.length);
+  for (const id of ids) void say(world, 'a', 200_000, 'moved', id);
+  await world.clock.advance(10 * SECOND_MS);
+  t.equal(world.server.keys('news/').length, 0);
+});

@@ -16,7 +16,6 @@ import type { Happening } from '../texts/texts.js';
 import {
   type Decision,
   isUntrue,
-  NEWS_MAX,
   nowTold,
   PRESENCE_WRITE_MS,
   type Watched,
@@ -31,8 +30,8 @@ import { type FleetParts, orUnavailable, type Shelf } from './mirror.js';
 const FLUSH_MS = SECOND_MS;
 /** Transactions at a time: one after another would wait for the network each time. */
 const LANES = 4;
-/** The records of one transaction: each is a put, and a device that moves takes back all its news. */
-const RECORDS = Math.floor(TXN_OPS_MAX / (1 + NEWS_MAX));
+/** The records of one transaction, each with a condition. Most are one put, a decision a few operations more. */
+const RECORDS = 25;
 /** Tries to write a last word at once. */
 const NOTED_TRIES = 3;
 
@@ -194,7 +193,7 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
   async #write(): Promise<void> {
     const waiting = [...this.#waiting.values()];
     this.#waiting = new Map();
-    await inLanes(LANES, chunksOf(waiting, RECORDS), (chunk) => this.#put(chunk));
+    await inLanes(LANES, transactionsOf(waiting), (chunk) => this.#put(chunk));
   }
 
   /** Never rejects. What cannot be written now waits, but for decisions: the next tick decides again. */
@@ -321,6 +320,24 @@ export class EtcdLedger implements WatchLedger, DeskLedger {
     const isRecent = heard.boot === clock.boot && nowMs - heard.bootMs < FLEET_STALE_MS;
     return (told === 'online' || isRecent) && isOvertaken(presence, nowMs, sent);
   }
+}
+
+/** In transactions that etcd takes: a device that moves takes back all its news. */
+function* transactionsOf(waiting: Iterable<Waiting>): Generator<readonly Waiting[]> {
+  let chunk: Waiting[] = [];
+  let ops = 0;
+  for (const one of waiting) {
+    // Its record, its news, and those that are dropped.
+    const more = 2 + (one.decision?.dropped.length ?? 0);
+    if (chunk.length === RECORDS || ops + more > TXN_OPS_MAX) {
+      yield chunk;
+      chunk = [];
+      ops = 0;
+    }
+    chunk.push(one);
+    ops += more;
+  }
+  if (chunk.length > 0) yield chunk;
 }
 
 const DAMAGED: At = {
