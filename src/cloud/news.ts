@@ -62,7 +62,8 @@ interface Pending {
 const firstDueMs = ({ news }: Pick<Pending, 'news'>): number =>
   news.every(({ news: { waits } }) => waits?.length === 0) ? Number.POSITIVE_INFINITY : 0;
 
-const byOrder = (a: KeptNews, b: KeptNews) => a.order - b.order;
+/** News of an import are kept in one step. */
+const byOrder = (a: KeptNews, b: KeptNews) => a.order - b.order || a.news.atMs - b.news.atMs;
 
 /** The news that are kept. */
 export class NewsDesk {

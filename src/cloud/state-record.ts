@@ -1,12 +1,14 @@
 /**
- * The cloud's state as an export has it, the same for both stores: one record a device and kind. It has no news. A record of
- * presence has what people were told: what they have not been told yet is decided again after an import.
+ * The cloud's state as an export has it, the same for both stores: one record a device and kind. A record of presence has what
+ * people were told, and the news with the marks of those who know them or wait. An outage or an end of which nobody has been
+ * asked yet is decided again after an import.
  */
 import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from '../base/errors.js';
 import { isJsonObject, isShallow, shapeOf } from '../base/json.js';
 import { DOCUMENT_DEPTH_MAX } from '../base/limits.js';
 import { type Document, isDocument } from './document.js';
 import type { At } from './etcd/layout.js';
+import { isNews, type News } from './fleet-store.js';
 import { isDeviceId, readKeys, type WrittenKeys } from './keys.js';
 import { type Marks, writtenMarks } from './marks.js';
 import { SAID, type Said } from './presence.js';
@@ -37,6 +39,8 @@ export interface PresenceRecord extends Omit<At, 'home' | 'sent' | 'marks'> {
   readonly id: string;
   /** Left out: they say nothing. */
   readonly marks?: Partial<Marks>;
+  /** The oldest first. Left out: there are none. */
+  readonly news?: readonly News[];
 }
 
 /** One record of the state. */
@@ -61,6 +65,7 @@ export interface StateStore {
   close(): Promise<void>;
 }
 
+const isNamed = shapeOf({ id: (id) => typeof id === 'string' && /^[0-9a-f]{1,32}$/.test(id), atMs: 1.5 });
 const WALL_TIMES = { 'heardMs|null': 1.5, 'awayMs|null': 1.5, 'sinceMs|null': 1.5 };
 const SHAPES = {
   document: shapeOf({
@@ -79,6 +84,7 @@ const SHAPES = {
     damping: 1.5,
     status: {},
     'marks?': {},
+    'news?': [(one) => isNamed(one) && isNews(one)],
   }),
 } satisfies Record<StateRecord['kind'], (value: unknown) => boolean>;
 
@@ -95,6 +101,14 @@ export function isRecord(value: unknown): value is StateRecord {
 /** True for news of an outage or its end of which nobody has been asked yet. */
 export function isUntold(news: Happening & { readonly waits?: readonly string[] }): boolean {
   return axisOf(news) === 'link' && news.waits === undefined;
+}
+
+/** The news for a record. */
+export function newsFor(all: readonly (News & { readonly order: number })[]): Pick<PresenceRecord, 'news'> {
+  const asked = all.filter((one) => !isUntold(one));
+  if (asked.length === 0) return {};
+  const sorted = asked.toSorted((one, other) => one.order - other.order || one.atMs - other.atMs);
+  return { news: sorted.map(({ order: _, ...news }) => news) };
 }
 
 /** The marks for a record. */

@@ -42,6 +42,8 @@ export class Outside {
   readonly calls: { readonly all: readonly NewsOfDevice[]; readonly isLast: boolean }[] = [];
   /** Devices of which nobody can be told. */
   refused: ReadonlySet<string> = new Set();
+  /** With these marks the news are kept; null: they are dropped, because all were told. */
+  marks: Required<Pick<DeviceNews, 'told' | 'waits'>> | null = null;
   /** True: people wait for the end of the window. */
   isLate = false;
   readonly journal = new Map<string, string>();
@@ -56,7 +58,17 @@ export class Outside {
     const answers = new Map(settled);
     for (const one of all) {
       if (this.refused.has(one.device)) continue;
-      if (isEarly(one)) answers.set(one.device, notYet(Math.max(...one.news.map((n) => n.windowEndsMs))));
+      const { marks } = this;
+      const marked = marks && newsIn([one]).map((news) => ({ ...news, ...marks }));
+      if (marked)
+        answers.set(one.device, {
+          dropped: [],
+          marked,
+          dueMs: Number.POSITIVE_INFINITY,
+          isOwed: false,
+        });
+      else if (isEarly(one))
+        answers.set(one.device, notYet(Math.max(...one.news.map((n) => n.windowEndsMs))));
       else this.#noteTold(newsIn([one]));
     }
     return { settled: answers, refusal };

@@ -182,6 +182,30 @@ for (const [name, make] of Object.entries(PLACES))
     await after.stop();
   });
 
+for (const [from, makeFrom] of Object.entries(PLACES))
+  for (const [to, makeTo] of Object.entries(PLACES))
+    t.test(`${from} to ${to}: who knows of an outage, and who waits, is kept`, async (t) => {
+      const source: Place = makeFrom();
+      const { outside } = source;
+      const fleet = await source.open();
+      await fleet.start();
+      outside.marks = { told: ['tech'], waits: ['boss'] };
+      fleet.watch.heard('pump', { said: 'running', everyMs: 30_000 });
+      await advance(outside, CLOUD_GRACE_MS);
+      await fleet.stop();
+      const text = await exported(source);
+      const target: Place = makeTo(outside);
+      await imported(target, text);
+      t.strictSame(recordsOf(await exported(target)), recordsOf(text));
+      outside.calls.length = 0;
+      const after = await target.open();
+      await after.start();
+      await advance(outside, SECOND_MS);
+      const news = [{ news: { kind: 'silent', ...outside.marks } }];
+      t.match(outside.calls[0]?.all, [{ device: 'pump', news }]);
+      await after.stop();
+    });
+
 t.test('a file that is not whole is refused before anything is written', async (t) => {
   const source = filesOf();
   await populate(source);

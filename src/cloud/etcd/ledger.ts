@@ -365,7 +365,8 @@ function watchedFrom({ home, told, status, marks, ...at }: At, revision: number,
   };
 }
 
-function newsText({ id: _, ...news }: DeviceNews): string {
+/** The value of news. */
+export function newsText({ id: _, ...news }: DeviceNews): string {
   return JSON.stringify(news);
 }
 

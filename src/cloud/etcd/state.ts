@@ -7,20 +7,21 @@ import { objectIn } from '../../base/json.js';
 import { CLOUD_DOCUMENT_BYTES_MAX, KIB } from '../../base/limits.js';
 import { FLEET_DEVICES_MAX } from '../devices.js';
 import { isDocument } from '../document.js';
+import type { News } from '../fleet-store.js';
 import { readKeys } from '../keys.js';
 import { marksIn } from '../marks.js';
 import {
   asTold,
   isUntold,
   marksFor,
+  newsFor,
   type PresenceRecord,
   type StateRecord,
   type StateStore,
 } from '../state-record.js';
-import type { Happening } from '../texts/texts.js';
 import { type Etcd, type KeyValue, type Op, TXN_OPS_MAX } from './etcd.js';
 import { assertLayout, atText, IMPORTING, LAYOUT, parseAt } from './layout.js';
-import { newsIn } from './ledger.js';
+import { newsIn, newsText } from './ledger.js';
 
 /** The values of one transaction: etcd takes at most 1.5 MiB in one request, in base64. */
 const TXN_BYTES = 512 * KIB;
@@ -44,7 +45,7 @@ export class EtcdState implements StateStore {
       throw new FieldpostError('not-found', 'There is no state of a cloud below this prefix');
     assertLayout(found.value);
     const devices: PresenceRecord[] = [];
-    const firstNews = new Map<string, Happening & { readonly order: number }>();
+    const newsOf = new Map<string, (News & { readonly order: number })[]>();
     // The keys of etcd come by kind: at, doc, keys, news. Presence is known only with the news.
     const page = async (keys: readonly KeyValue[]) => {
       for (const { key, value, createRevision: order } of keys) {
@@ -53,9 +54,8 @@ export class EtcdState implements StateStore {
           if (kind === 'at') devices.push(presenceIn(id, value));
           else if (kind === 'doc' || kind === 'keys') await each(recordIn(kind, id, value, order));
           else if (kind === 'news') {
-            const news = newsIn(id, value);
-            if (isUntold(news) && (firstNews.get(news.device)?.order ?? order) >= order)
-              firstNews.set(news.device, { ...news, order });
+            const { device, ...news } = newsIn(id, value);
+            newsOf.set(device, [...(newsOf.get(device) ?? []), { ...news, order }]);
           }
         } catch (error) {
           if (!(error instanceof SyntaxError)) throw error;
@@ -66,7 +66,11 @@ export class EtcdState implements StateStore {
       }
     };
     await this.#etcd.list('', page);
-    for (const device of devices) await each(asTold(device, firstNews.get(device.id)));
+    for (const device of devices) {
+      const news = newsOf.get(device.id) ?? [];
+      const [first] = news.filter(isUntold).toSorted((one, other) => one.order - other.order);
+      await each(asTold({ ...device, ...newsFor(news) }, first));
+    }
   }
 
   check(record: StateRecord): void {
@@ -93,11 +97,12 @@ export class EtcdState implements StateStore {
   }
 
   async put(record: StateRecord): Promise<void> {
-    const op = opOf(record);
-    const bytes = Buffer.byteLength(op.value);
-    if (this.#ops.length === TXN_OPS_MAX || this.#bytes + bytes > TXN_BYTES) await this.#flush();
-    this.#ops.push(op);
-    this.#bytes += bytes;
+    for (const op of opsOf(record)) {
+      const bytes = Buffer.byteLength(op.value);
+      if (this.#ops.length === TXN_OPS_MAX || this.#bytes + bytes > TXN_BYTES) await this.#flush();
+      this.#ops.push(op);
+      this.#bytes += bytes;
+    }
   }
 
   async end(): Promise<void> {
@@ -148,13 +153,17 @@ function presenceIn(id: string, value: string): PresenceRecord {
   return { kind: 'presence', id, ...at, ...marksFor(marks) };
 }
 
-function opOf(record: StateRecord): { put: string; value: string } {
+function opsOf(record: StateRecord): { put: string; value: string }[] {
   const { kind, id } = record;
-  if (kind === 'document') return { put: `doc/${id}`, value: JSON.stringify(record.document) };
+  if (kind === 'document') return [{ put: `doc/${id}`, value: JSON.stringify(record.document) }];
   if (kind === 'presence') {
     const marks = marksIn(record.marks);
-    return { put: `at/${id}`, value: atText({ ...record, home: '', sent: null, marks }) };
+    const { news = [] } = record;
+    return [
+      { put: `at/${id}`, value: atText({ ...record, home: '', sent: null, marks }) },
+      ...news.map((one) => ({ put: `news/${one.id}`, value: newsText({ ...one, device: id }) })),
+    ];
   }
   const { key, next } = record;
-  return { put: `keys/${id}`, value: JSON.stringify({ key, next }) };
+  return [{ put: `keys/${id}`, value: JSON.stringify({ key, next }) }];
 }

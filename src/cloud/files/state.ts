@@ -12,6 +12,7 @@ import type { Disk } from '../../base/system/disk.js';
 import type { Lock, TakeLock } from '../../base/system/lock.js';
 import { inLanes } from '../../base/turns.js';
 import { CLOUD_DEVICES_MAX } from '../devices.js';
+import { newsAt } from '../fleet-store.js';
 import { isDeviceId } from '../keys.js';
 import { marksIn } from '../marks.js';
 import { type Moment, momentAt, wallMsOf } from '../moment.js';
@@ -21,6 +22,7 @@ import {
   type DocumentRecord,
   isUntold,
   marksFor,
+  newsFor,
   orFailed,
   type PresenceRecord,
   type StateRecord,
@@ -210,17 +212,18 @@ function recordOf(
   wallMs: (moment: Moment | null | undefined) => number | null,
 ): PresenceRecord {
   const times = { heardMs: wallMs(heard), awayMs: wallMs(away), sinceMs: wallMs(since) };
+  const all = news.map(({ order = 0, ...one }) => ({ ...newsAt(one), order }));
   const [first] = news.filter(isUntold).toSorted((one, other) => (one.order ?? 0) - (other.order ?? 0));
   const record = { ...times, told: state, said, everyMs, damping, status: statusOf({ ...status }) };
-  return asTold({ kind: 'presence', id, ...record, ...marksFor(marksIn(marks)) }, first);
+  return asTold({ kind: 'presence', id, ...record, ...marksFor(marksIn(marks)), ...newsFor(all) }, first);
 }
 
 function writtenOf(record: PresenceRecord): WrittenDevice {
-  const { told, heardMs, awayMs, sinceMs, said, everyMs, damping, status, marks } = record;
+  const { told, heardMs, awayMs, sinceMs, said, everyMs, damping, status, marks, news = [] } = record;
   const shown = statusOf({ ...status });
   const since = sinceMs === null ? null : momentAt(sinceMs);
   return {
-    ...{ state: told, said, everyMs, heard: momentAt(heardMs), since, news: [] },
+    ...{ state: told, said, everyMs, heard: momentAt(heardMs), since, news },
     ...(damping > 1 && { damping }),
     ...(told === 'offline' && { away: momentAt(awayMs) }),
     ...(shown !== NO_STATUS && { status: shown }),
