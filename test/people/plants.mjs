@@ -24,7 +24,7 @@ export const PLANTS = {
     cuts: [
       [
         RULES,
-        'return dueMs(atOnce(listener), cloudZone, Math.max(readyMs, quietUntilMs ?? readyMs));',
+        'return dueMs(atOnce(listener), cloudZone, Math.max(readyMs, quietUntilMs ?? readyMs, nowMs - LATE_MS));',
         'return Math.max(readyMs, quietUntilMs ?? readyMs, 0 * dueMs(atOnce(listener), cloudZone, 0));',
       ],
     ],
@@ -129,7 +129,7 @@ export const PLANTS = {
   'quiet-after-the-decision': {
     why: 'quiet does not hold back who waits already',
     cuts: [
-      [RULES, 'Math.max(readyMs, quietUntilMs ?? readyMs)', 'Math.max(readyMs, readyMs ?? quietUntilMs)'],
+      [RULES, 'Math.max(readyMs, quietUntilMs ?? readyMs,', 'Math.max(readyMs, readyMs ?? quietUntilMs,'],
     ],
     found: /in a time of quiet/,
     seed: 8,
