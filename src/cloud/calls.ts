@@ -88,7 +88,7 @@ export const CLOUD_BODY_BYTES_MAX = 64 * KIB;
 const BOOT_ID_CHARS_MAX = 64;
 
 function parseReport(body: JsonObject): Report {
-  const { state, intervalMs, bootId, uptimeMs } = body;
+  const { state, intervalMs, bootId, uptimeMs, sequence } = body;
   const everyMs = intervalMs ?? 0;
   const faults: Fault[] = [];
   if (!SAID.includes(state as Said))
@@ -100,7 +100,7 @@ function parseReport(body: JsonObject): Report {
     throw new FieldpostError('invalid', 'The heartbeat is not valid; see errors', { faults });
   const isTimed =
     typeof bootId === 'string' && bootId.length <= BOOT_ID_CHARS_MAX && typeof uptimeMs === 'number';
-  const sent = isTimed ? { bootId, uptimeMs } : null;
+  const sent = isTimed ? { bootId, uptimeMs, ...(typeof sequence === 'number' && { sequence }) } : null;
   const quiet = isQuietMs(body.quietMs) ? { forMs: body.quietMs, why: reasonIn(body.why) } : null;
   const status = statusOf(body);
   return { said: state as Said, everyMs: everyMs as number, sent, status, quiet, last: reasonIn(body.last) };

@@ -124,7 +124,7 @@ export function flapsOf(
 
 /**
  * Why a device was away for `lastedMs`, by what it said of its boot before and after; null: not known. In a container the
- * uptime may restart within a boot.
+ * uptime may restart within a boot. If its program counts anew within a boot, it may be the program that was away.
  */
 export function whyAway(
   left: Sent | null,
@@ -133,7 +133,10 @@ export function whyAway(
 ): Why | null {
   if (left === null || !now || lastedMs === null) return null;
   const upMs = now.uptimeMs;
-  if (now.bootId === left.bootId && upMs >= left.uptimeMs) return { kind: 'ran' };
+  if (now.bootId === left.bootId && upMs >= left.uptimeMs) {
+    const isAnew = (now.sequence ?? Number.POSITIVE_INFINITY) <= (left.sequence ?? 0);
+    return isAnew ? null : { kind: 'ran' };
+  }
   return upMs <= lastedMs ? { kind: 'restarted', upMs } : null;
 }
 
@@ -145,7 +148,7 @@ const SHAPES: Readonly<Record<keyof Marks, (value: unknown) => boolean>> = {
   word: shapeOf({ text: '', atMs: 1.5 }),
   stuck: shapeOf({ sinceMs: 1.5, isRelay: true, isTold: true, 'isWorse?': true }),
   reminded: Number.isInteger,
-  left: shapeOf({ bootId: '', uptimeMs: 1.5 }),
+  left: shapeOf({ bootId: '', uptimeMs: 1.5, 'sequence?': 1.5 }),
   past: (value) => Array.isArray(value) && value.every(isPast),
 };
 

@@ -11,6 +11,7 @@ import type { DeviceNews } from './fleet-store.js';
 import type { DeviceContent } from './outbox.js';
 import { isEnd, type Was } from './rules.js';
 import { type About, digestOf, siteOf, type Text, type TextOptions, textOf } from './texts/texts.js';
+import type { Way } from './texts/words.js';
 import type { HookEvent } from './webhook.js';
 
 /** What a person is told of one device. */
@@ -51,18 +52,31 @@ export function draftOfOne(entry: Entry, { about, ruling }: ToldOfDevice, texts:
   return draftFor(entry, news.device, text, isHook(entry) ? eventOf(news, about) : null);
 }
 
+/** What one message says of many devices. */
+export function wayOf({ news, was }: ToldOfDevice['ruling']): Way {
+  if (was !== null) return 'was';
+  const { kind } = news;
+  if (kind === 'still' || kind === 'stuck' || kind === 'flows') return kind;
+  return isEnd(news) ? 'back' : 'offline';
+}
+
 /** The message about many devices that go the same way. */
 export function draftOfMany(entry: Entry, { site, many }: ToldOfMany, texts: TextOptions): Draft {
   const [{ ruling }] = many as [ToldOfDevice];
-  const direction = isEnd(ruling.news) ? 'back' : 'offline';
+  const way = wayOf(ruling);
   const devices = many.map(({ about }) => about);
   const moments = many.flatMap(({ ruling: { news } }) => ('sinceMs' in news ? (news.sinceMs ?? []) : []));
-  const sinceMs = moments.length === 0 ? null : moments.reduce((one, other) => Math.min(one, other));
-  const content = { direction, devices, sinceMs } as const;
+  // Each of those that are over has moments of its own.
+  const isVague = moments.length === 0 || way === 'was';
+  const sinceMs = isVague ? null : moments.reduce((one, other) => Math.min(one, other));
   const text =
     site === null
-      ? digestOf(entry.lang, content, texts)
-      : siteOf(entry.lang, { ...content, ...site, silent: many.length }, texts);
+      ? digestOf(entry.lang, { direction: way, devices, sinceMs }, texts)
+      : siteOf(
+          entry.lang,
+          { ...site, direction: way === 'back' ? way : 'offline', devices, sinceMs, silent: many.length },
+          texts,
+        );
   return draftFor(entry, null, text, null);
 }
 

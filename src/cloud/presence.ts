@@ -50,6 +50,8 @@ export interface Presence {
 export interface Sent {
   readonly bootId: string;
   readonly uptimeMs: number;
+  /** Counts the heartbeats since its program started; left out: it does not report this. */
+  readonly sequence?: number;
 }
 
 /** The delays after which people are told. */

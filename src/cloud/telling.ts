@@ -12,7 +12,7 @@ import type { Draft } from '../mail/message/message.js';
 import type { KeyedContent, Store } from '../mail/store/store.js';
 import { aboutOf, entriesOf, type People, personOf } from './document.js';
 import type { DeviceNews, FleetDocuments, KeptNews, NewsOfDevice, Telling } from './fleet-store.js';
-import { draftOfMany, draftOfOne, HOOK, isHook, type ToldOfMany, textsFor } from './notification.js';
+import { draftOfMany, draftOfOne, HOOK, isHook, type ToldOfMany, textsFor, wayOf } from './notification.js';
 import type { OutageLog, ToldNews } from './outages.js';
 import { hashOf, type Ways } from './outbox.js';
 import {
@@ -196,9 +196,10 @@ export class Teller {
   /** The messages: one for each, or one for many. */
   #jobsOf(tells: readonly Telltale[]): Job[] {
     return [...grouped(tells, ({ person }) => person).values()].flatMap((ofPerson) => {
-      const [alone, together] = split(ofPerson, ({ axis, entry }) => axis !== 'link' || isHook(entry));
+      const [alone, together] = split(ofPerson, ({ axis, entry }) => axis === 'once' || isHook(entry));
       const jobs = alone.map((one) => this.#jobOf(one));
-      for (const sameWay of grouped(together, wayOf).values()) jobs.push(...this.#jobsOfWay(sameWay));
+      for (const sameWay of grouped(together, ({ ruling }) => wayOf(ruling)).values())
+        jobs.push(...this.#jobsOfWay(sameWay));
       return jobs;
     });
   }
@@ -210,10 +211,14 @@ export class Teller {
     const jobs: Job[] = [];
     const rest: Telltale[] = [];
     for (const [site, ofSite] of grouped(tells, ({ about }) => about.site)) {
-      const [{ person, ruling }] = ofSite as [Telltale];
+      const [{ person, ruling, axis }] = ofSite as [Telltale];
       const total = site === null ? 0 : people.devicesOf(person, site);
       const isSite =
-        site !== null && ruling.was === null && ofSite.length >= SITE_DEVICES && 2 * ofSite.length > total;
+        site !== null &&
+        axis === 'link' &&
+        ruling.was === null &&
+        ofSite.length >= SITE_DEVICES &&
+        2 * ofSite.length > total;
       if (isSite) jobs.push(...this.#jobOfMany(ofSite, { site, total }));
       else rest.push(...ofSite);
     }
@@ -240,7 +245,7 @@ export class Teller {
   #jobOfMany(tells: readonly Telltale[], site: ToldOfMany['site']): Job[] {
     const [first] = tells as [Telltale];
     const { entry, ruling } = first;
-    const way = `${wayOf(first)} ${site?.site ?? ''}`;
+    const way = `${wayOf(ruling)} ${site?.site ?? ''}`;
     const key = `digest ${hashOf(way, ruling.news.id, targetOf(entry))}`;
     const known = this.#options.store.recall(key);
     const upTo = known === null ? Number.POSITIVE_INFINITY : Number(known.hash);
@@ -301,12 +306,6 @@ export class Teller {
 }
 
 const lastOf = ({ items }: Pick<Hearing, 'items'>) => items.at(-1) as Item & KeptNews;
-
-/** Devices that go the same way are told together. */
-function wayOf({ ruling: { news, was } }: Telltale): string {
-  if (was !== null) return 'was';
-  return isEnd(news) ? 'back' : 'offline';
-}
 
 /** Those of whom it is true, and the others. */
 function split<T>(all: readonly T[], isIt: (one: T) => boolean): [T[], T[]] {

@@ -293,6 +293,19 @@ export class Watch implements FleetWatch {
     return delayMs === null ? delays : { ...delays, delayMs };
   }
 
+  /**
+   * A time without the watch does not count as silence, and ends what was counted before. Of a delay of days it is the last
+   * day alone that must be counted: otherwise a cloud that is restarted each week would never tell of such a device.
+   */
+  #isSilent(id: string, { presence, heard }: Watched, nowMs: number): boolean {
+    const { clock } = this.#options;
+    const delays = this.#delaysOf(id);
+    if (delays.delayMs <= DAY_MS) return afterSilence(presence, nowMs, delays).state === 'offline';
+    const silentMs = sinceMs(heard, clock, momentOf(clock)) ?? nowMs - presence.heardMs;
+    const lastDay = { ...delays, delayMs: DAY_MS };
+    return silentMs >= delays.delayMs && afterSilence(presence, nowMs, lastDay).state === 'offline';
+  }
+
   /** Decides about the device if it differs from what people know. */
   #consider(id: string, device: Watched, nowMs: number, isHeard = false): void {
     const { office, desk, clock } = this.#options;
@@ -305,7 +318,7 @@ export class Watch implements FleetWatch {
     } else if (presence.state === 'online' && told === 'offline') {
       this.#decide(id, device, this.#backOf(id, device));
     } else if (quietAt(device.marks, clock.wallMs()) !== null) return;
-    else if (told === 'online' && afterSilence(presence, nowMs, this.#delaysOf(id)).state === 'offline') {
+    else if (told === 'online' && this.#isSilent(id, device, nowMs)) {
       const kind = presence.said === 'stopping' ? 'stopped' : 'silent';
       const heardMs = wallMsOf(device.heard, clock);
       const word = wordAt(device.marks, heardMs);
@@ -340,7 +353,8 @@ export class Watch implements FleetWatch {
     const awayMs = wallMsOf(away, clock);
     // Over a boot the clock may not be confirmed; for a reminder it is good enough.
     const lastedMs = sinceMs(away, clock, momentOf(clock)) ?? (awayMs === null ? 0 : clock.wallMs() - awayMs);
-    const due = REMINDERS_MS.filter((afterMs) => lastedMs >= afterMs).length;
+    const offlineMs = lastedMs - this.#delaysOf(id).delayMs;
+    const due = REMINDERS_MS.filter((afterMs) => offlineMs >= afterMs).length;
     if (due <= marks.reminded) return;
     const happening: Happening = { kind: 'still', sinceMs: awayMs, lastedMs };
     this.#decide(id, device, this.#decisionOf(id, 'offline', happening, { reminded: due }));

@@ -64,6 +64,9 @@ t.test('why it was away: its boot and its uptime say so', async (t) => {
     [left, { bootId: 'a', uptimeMs: SECOND_MS }, { kind: 'restarted', upMs: SECOND_MS }],
     // It cannot have been up while it was away and silent, unless its clock is wrong.
     [left, { bootId: 'b', uptimeMs: 9 * HOUR_MS }, null],
+    // Only its program was away, or nobody can tell.
+    [{ ...left, sequence: 900 }, { bootId: 'a', uptimeMs: 3 * HOUR_MS, sequence: 1 }, null],
+    [{ ...left, sequence: 9 }, { bootId: 'a', uptimeMs: 3 * HOUR_MS, sequence: 90 }, { kind: 'ran' }],
     [null, { bootId: 'b', uptimeMs: 1 }, null],
     [left, null, null],
   ] as const;

@@ -80,6 +80,18 @@ export function testPeople(t: Test, open: () => Place): void {
     t.equal(bench.told.at(-1), `silent ${ID}`);
   });
 
+  t.test('delay: one of days goes on over a restart, but for its last day', async (t) => {
+    await using bench = await Bench.start(open);
+    await bench.fleet.documents.put(ID, { delay: '3d', destinations: [] }, { 'if-none-match': '*' });
+    await bench.beat();
+    await bench.restart(DAY_MS);
+    await bench.restart(DAY_MS + 20 * HOUR_MS);
+    await bench.advance(23 * HOUR_MS);
+    t.strictSame(bench.told, [], 'it had no day to call in');
+    await bench.advance(HOUR_MS + CLOUD_GRACE_MS + SLACK_MS);
+    t.strictSame(bench.told, [`silent ${ID}`]);
+  });
+
   t.test('last word: told at once and once, and again with the silence that follows', async (t) => {
     await using bench = await Bench.start(open);
     await bench.beat();

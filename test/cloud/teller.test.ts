@@ -431,3 +431,30 @@ t.test(
     t.strictSame(bench.left, []);
   },
 );
+
+t.test('reminders of many devices become one message, and so do mails that do not leave', async (t) => {
+  await using bench = await Bench.open([[1, 'jan@example.com']]);
+  bench.add(...names(21));
+  const atMs = bench.clock.wallMs();
+  const come = async (kind: 'still' | 'stuck' | 'flows', lastedMs: number) => {
+    await bench.clock.advance(lastedMs);
+    const facts = { sinceMs: atMs, lastedMs, relay: 'failing', failed: 0 };
+    bench.come(
+      names(21).map((device) => ({
+        ...{ id: `${kind} ${device}`, device, atMs: bench.clock.wallMs(), kind },
+        ...facts,
+      })),
+    );
+    await bench.tell();
+    await bench.tell();
+    return bench.take();
+  };
+  bench.come(names(21).map((device) => silent(device, atMs)));
+  await bench.tell();
+  t.strictSame(bench.take(), ['jan@example.com 21 devices are offline']);
+  t.strictSame(await come('still', 24 * HOUR_MS), ['jan@example.com 21 devices are still offline']);
+  t.strictSame(await come('stuck', HOUR_MS), [
+    'jan@example.com 21 devices are online, but their mails do not leave',
+  ]);
+  t.strictSame(await come('flows', HOUR_MS), ['jan@example.com 21 devices send their mails again']);
+});

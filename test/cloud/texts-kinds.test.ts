@@ -76,6 +76,12 @@ function manyTexts(lang: Lang, names: readonly string[], options: TextOptions): 
   const week = { weekEndsMs: AT_MS, total };
   return {
     digest: digestOf(lang, { direction: 'offline', devices, sinceMs: AT_MS }, options),
+    ...Object.fromEntries(
+      (['still', 'stuck', 'flows', 'was'] as const).map((direction) => [
+        `digest, ${direction}`,
+        digestOf(lang, { direction, devices, sinceMs: AT_MS }, options),
+      ]),
+    ),
     'digest, back': digestOf(lang, { direction: 'back', devices, sinceMs: AT_MS }, options),
     site: siteOf(lang, { direction: 'offline', site, silent, total, devices, sinceMs: AT_MS }, options),
     'site, back': siteOf(lang, { direction: 'back', site, silent, total, devices, sinceMs: AT_MS }, options),

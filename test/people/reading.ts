@@ -33,12 +33,12 @@ const KINDS: readonly (readonly [RegExp, Kind])[] = [
   [/^TEST: /, 'drill'],
   [/ is quiet until /, 'quiet'],
   [/^Last word from /, 'word'],
-  [/but its mails do not leave$/, 'stuck'],
-  [/ sends its mails again$/, 'flows'],
+  [/but (?:its|their) mails do not leave$/, 'stuck'],
+  [/ sends? (?:its|their) mails again$/, 'flows'],
   [/ is still shut down$/, 'stopped'],
   [/ is still offline/, 'still'],
-  [/ was offline/, 'was'],
-  [/this week$/, 'weekly'],
+  [/ (?:was|were) offline/, 'was'],
+  [/in the past 7 days$/, 'weekly'],
   [/ back online$/, 'back'],
   [/ offline$/, 'silent'],
 ];
@@ -49,7 +49,7 @@ export function read(title: string, words: string): Told {
   if (kind === undefined) throw new Error(`nobody understands “${title}”: ${words}`);
   const devices = [...new Set(`${title} ${words}`.match(/\bdev-\d+/g) ?? [])];
   const [, site, ofSite] = /^Site (\w+): (\d+) of \d+ /.exec(title) ?? [];
-  const [, many] = /^(\d+) devices are /.exec(title) ?? [];
+  const [, many] = /^(\d+) devices (?:are|were|send) /.exec(title) ?? [];
   const count = Number(ofSite ?? many ?? 1);
   return { kind, devices, count, site: site ?? null, isDigest: ofSite !== undefined || many !== undefined };
 }

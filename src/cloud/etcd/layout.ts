@@ -13,7 +13,7 @@
  * Values are JSON, in `at` with short names:
  *
  *   h: its home; o: 1 if it is offline; a: wall time of its last heartbeat; l: the same of the last one before it was offline;
- *   f: since when it is so; s: said; e: interval in ms; b, u: its boot and uptime; d: damping; st: its status;
+ *   f: since when it is so; s: said; e: interval in ms; b, u, n: its boot, uptime and heartbeats; d: damping; st: its status;
  *   m: its marks
  */
 import { FieldpostError } from '../../base/errors.js';
@@ -73,7 +73,7 @@ export function atText(at: At): string {
     h: home,
     ...(told === 'offline' && { o: 1, l: awayMs }),
     ...{ a: heardMs, f: sinceMs, s: said, e: everyMs },
-    ...(sent && { b: sent.bootId, u: sent.uptimeMs }),
+    ...(sent && { b: sent.bootId, u: sent.uptimeMs, n: sent.sequence }),
     ...(damping > 1 && { d: damping }),
     st: status,
     ...(marks !== null && { m: marks }),
@@ -82,7 +82,7 @@ export function atText(at: At): string {
 
 /** Throws SyntaxError for a value that is none of atText. */
 export function parseAt(text: string): At {
-  const { h, o, a, l, f, s, e, b, u, d, st, m } = objectIn(text) ?? {};
+  const { h, o, a, l, f, s, e, b, u, n, d, st, m } = objectIn(text) ?? {};
   const said = SAID.find((one) => one === s);
   if (typeof h !== 'string' || said === undefined) throw new SyntaxError('no device');
   return {
@@ -95,8 +95,13 @@ export function parseAt(text: string): At {
     },
     ...{ heardMs: numberIn(a), awayMs: numberIn(l), sinceMs: numberIn(f) },
     ...{ everyMs: numberIn(e) ?? 0, damping: numberIn(d) ?? 1 },
-    sent: typeof b === 'string' && typeof u === 'number' ? { bootId: b, uptimeMs: u } : null,
+    sent: typeof b === 'string' && typeof u === 'number' ? sentOf(b, u, n) : null,
   };
 }
+
+const sentOf = (bootId: string, uptimeMs: number, sequence: unknown) => ({
+  ...{ bootId, uptimeMs },
+  ...(typeof sequence === 'number' && { sequence }),
+});
 
 const numberIn = (value: unknown) => (typeof value === 'number' ? value : null);

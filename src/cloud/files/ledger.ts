@@ -277,7 +277,7 @@ const isFile = mapOf({
   state: (value) => value === 'online' || value === 'offline',
   said: (value) => SAID.includes(value as Said),
   everyMs: 1.5,
-  'sent?': { bootId: '', uptimeMs: 1.5 },
+  'sent?': { bootId: '', uptimeMs: 1.5, 'sequence?': 1.5 },
   'damping?': 1,
   heard: MOMENT,
   'away?': MOMENT,

@@ -120,6 +120,11 @@ export const DE: Words = {
     subject: {
       offline: (count) => `${count} Geräte sind offline`,
       back: (count) => `${count} Geräte sind wieder online`,
+      still: (count) => `${count} Geräte sind noch immer offline`,
+      stuck: (count) => `${count} Geräte sind online, versenden aber keine E-Mails`,
+      flows: (count) => `${count} Geräte versenden wieder E-Mails`,
+      was: (count) =>
+        `${count} Geräte waren außerhalb Ihrer Benachrichtigungszeiten offline und sind wieder online`,
     },
     signals: ': Wir empfangen keine Signale mehr von ihnen.',
     since: 'seit',

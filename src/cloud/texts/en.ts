@@ -110,6 +110,10 @@ export const EN: Words = {
     subject: {
       offline: (count) => `${count} devices are offline`,
       back: (count) => `${count} devices are back online`,
+      still: (count) => `${count} devices are still offline`,
+      stuck: (count) => `${count} devices are online, but their mails do not leave`,
+      flows: (count) => `${count} devices send their mails again`,
+      was: (count) => `${count} devices were offline outside your hours and are back online`,
     },
     signals: ': we no longer receive any signal from them.',
     since: 'since',

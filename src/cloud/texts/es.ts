@@ -126,10 +126,19 @@ export const ES: Words = {
     subject: {
       offline: (count) => `${count} dispositivos están sin conexión`,
       back: (count) => `${count} dispositivos vuelven a estar en línea`,
+      still: (count) => `${count} dispositivos siguen sin conexión`,
+      stuck: (count) => `${count} dispositivos están en línea, pero sus correos no salen`,
+      flows: (count) => `${count} dispositivos vuelven a enviar sus correos`,
+      was: (count) =>
+        `${count} dispositivos estuvieron sin conexión fuera de su horario y vuelven a estar en línea`,
     },
     sms: {
       offline: (count) => `${count} equipos no responden`,
       back: (count) => `${count} equipos responden de nuevo`,
+      still: (count) => `${count} equipos siguen sin responder`,
+      stuck: (count) => `${count} equipos responden, pero sus correos no salen`,
+      flows: (count) => `${count} equipos vuelven a enviar sus correos`,
+      was: (count) => `${count} equipos no respondieron fuera de su horario y responden de nuevo`,
     },
     signals: ': ya no recibimos señales de ellos.',
     since: 'desde el',

@@ -121,6 +121,11 @@ export const FR: Words = {
     subject: {
       offline: (count) => `${count} appareils sont hors ligne`,
       back: (count) => `${count} appareils sont de nouveau en ligne`,
+      still: (count) => `${count} appareils sont toujours hors ligne`,
+      stuck: (count) => `${count} appareils sont en ligne, mais leurs e-mails ne partent pas`,
+      flows: (count) => `${count} appareils envoient de nouveau leurs e-mails`,
+      was: (count) =>
+        `${count} appareils ont été hors ligne en dehors de vos horaires d’alerte et sont de nouveau en ligne`,
     },
     signals: `${NBSP}: nous n’en recevons plus aucun signal.`,
     since: 'depuis le',

@@ -115,6 +115,11 @@ export const IT: Words = {
     subject: {
       offline: (count) => `${count} dispositivi sono offline`,
       back: (count) => `${count} dispositivi sono di nuovo online`,
+      still: (count) => `${count} dispositivi sono ancora offline`,
+      stuck: (count) => `${count} dispositivi sono online, ma le loro e-mail non partono`,
+      flows: (count) => `${count} dispositivi inviano di nuovo le e-mail`,
+      was: (count) =>
+        `${count} dispositivi sono rimasti offline al di fuori dei Suoi orari e sono di nuovo online`,
     },
     signals: ': non ne riceviamo più alcun segnale.',
     since: 'dal',

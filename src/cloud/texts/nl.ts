@@ -111,6 +111,10 @@ export const NL: Words = {
     subject: {
       offline: (count) => `${count} apparaten zijn offline`,
       back: (count) => `${count} apparaten zijn weer online`,
+      still: (count) => `${count} apparaten zijn nog steeds offline`,
+      stuck: (count) => `${count} apparaten zijn online, maar versturen geen e-mails`,
+      flows: (count) => `${count} apparaten versturen weer e-mails`,
+      was: (count) => `${count} apparaten waren buiten uw meldingstijden offline en zijn weer online`,
     },
     signals: ': we ontvangen er geen signalen meer van.',
     since: 'sinds',

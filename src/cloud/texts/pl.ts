@@ -122,6 +122,13 @@ export const PL: Words = {
     subject: {
       offline: (count) => `${count} ${devices(count)} offline`,
       back: (count) => `${count} ${devices(count)} ponownie online`,
+      still: (count) => `${count} ${noun(count)} nadal ${nounFor(count, 'jest są jest')} offline`,
+      stuck: (count) =>
+        `${count} ${devices(count)} online, ale nie ${nounFor(count, 'wysyła wysyłają wysyła')} e-maili`,
+      flows: (count) =>
+        `${count} ${noun(count)} ponownie ${nounFor(count, 'wysyła wysyłają wysyła')} e-maile`,
+      was: (count) =>
+        `${count} ${noun(count)} ${nounFor(count, 'było były było')} offline poza Państwa godzinami powiadomień i ponownie ${nounFor(count, 'jest są jest')} online`,
     },
     signals: ': nie otrzymujemy już od nich sygnałów.',
     since: 'od',
@@ -147,7 +154,11 @@ export const PL: Words = {
 
 /** `22 urządzenia są`, but `25 urządzeń jest`. */
 function devices(count: number): string {
-  return `${nounFor(count, 'urządzenie urządzenia urządzeń')} ${nounFor(count, 'jest są jest')}`;
+  return `${noun(count)} ${nounFor(count, 'jest są jest')}`;
+}
+
+function noun(count: number): string {
+  return nounFor(count, 'urządzenie urządzenia urządzeń');
 }
 
 /** From a moment to another one. */

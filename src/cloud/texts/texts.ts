@@ -7,7 +7,7 @@ import { cut, harmlessName, oneSpaced } from '../../base/text.js';
 import { WORDS } from './languages.js';
 import { momentIn, pointIn, shortMomentIn, spanIn, type Zone, zoneAt, zoneOf } from './moments.js';
 import { asSentence, cutToFit, fitted, folded, isOneSms, listedName, type SmsPart, smsList } from './sms.js';
-import type { Direction, Words } from './words.js';
+import type { Direction, Way, Words } from './words.js';
 
 /** A digest is for news of more devices than this. It names this many of them. */
 export const DIGEST_DEVICES = 20;
@@ -93,13 +93,14 @@ export interface About {
 
 /** The devices of a digest, and the wall time of its first news; null: not known. */
 interface DigestContent {
-  readonly direction: Direction;
+  readonly direction: Way;
   readonly devices: readonly About[];
   readonly sinceMs: number | null;
 }
 
 /** A site of `total` devices. `silent` of them fell silent together, or are back. */
 export interface SiteContent extends DigestContent {
+  readonly direction: Direction;
   readonly site: string;
   readonly silent: number;
   readonly total: number;
@@ -421,10 +422,12 @@ export function digestOf(
   const [subject, smsHead] = [digest.subject, digest.sms ?? digest.subject].map((say) =>
     say[direction](count),
   );
-  const said = direction === 'offline' ? `${subject}${digest.signals}` : `${subject}.`;
+  const said = isAway(direction) ? `${subject}${digest.signals}` : `${subject}.`;
   const content = { direction, devices, sinceMs, subject: subject as string, said };
   return manyOf(lang, content, (at) => `${smsHead}${at}`, options);
 }
+
+const isAway = (way: Way): boolean => way === 'offline' || way === 'still';
 
 /** The text about devices of one site that fell silent together, or are back. */
 export function siteOf(lang: Lang, content: SiteContent, options: TextOptions): Text {
@@ -460,11 +463,7 @@ function manyOf(
   const moreThan = (named: number) => (names.length > named ? ` ${digest.more(names.length - named)}` : '');
   const head = [said, ...(since === null ? [] : [`${capital(digest.since)}${colon}${since}`])];
   const lines = sorted.map(({ device, site }) => (site === null ? `- ${device}` : `- ${device} (${site})`));
-  const paragraphs = [
-    head.join('\n'),
-    listOf(words, lines),
-    ...(direction === 'offline' ? [digest.promise] : []),
-  ];
+  const paragraphs = [head.join('\n'), listOf(words, lines), ...(isAway(direction) ? [digest.promise] : [])];
   const spoken = `${names.slice(0, SPOKEN_DEVICES).join(', ')}${moreThan(SPOKEN_DEVICES)}`;
   return {
     subject,

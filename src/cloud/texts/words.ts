@@ -20,6 +20,9 @@ export type NewsKind =
 /** A digest says that devices are offline, or that they are back. */
 export type Direction = 'offline' | 'back';
 
+/** What one message about many devices may say of them. */
+export type Way = Direction | 'still' | 'stuck' | 'flows' | 'was';
+
 /** A moment in a sentence: `24 Nov` (null: the day is known) and `09:41`. */
 export interface Point {
   readonly day: string | null;
@@ -31,7 +34,7 @@ export interface Point {
  * sentence.
  */
 type OfDevice = Readonly<Record<NewsKind, (device: string, fact: string | null) => string>>;
-type OfDevices = Readonly<Record<Direction, (count: number) => string>>;
+type OfDevices = Readonly<Record<Way, (count: number) => string>>;
 type OfSite = Readonly<Record<Direction, (site: string, count: number, total: number) => string>>;
 
 /** One language's words. `device` is a name, shown unchanged. */

@@ -59,22 +59,21 @@ export function createBook(live: Live) {
     }, `${name} is removed.`);
   };
 
+  /** They wrap together. */
+  const buttons = (entry: Entry) => [
+    button('Change', () => void edit(entry.id), `Change ${entry.name}`),
+    ' ',
+    button('Remove', () => remove(entry), `Remove ${entry.name}`),
+  ];
+
   const item = (entry: Entry): HTMLElement => {
-    const { id, type, destination, lang, name, plan, confirmedAt } = entry;
-    const drill = confirmedAt === undefined ? '' : `; a drill was confirmed ${exactTime(confirmedAt)}`;
+    const { destination, name } = entry;
     return html(
       'li',
       { class: 'row' },
       html('span', {}, `${name}: ${destination}`),
-      html('span', { class: 'soft' }, `${TYPES[type - 1] ?? type}, ${lang}; ${plan}${drill}`),
-      // They wrap together.
-      html(
-        'span',
-        {},
-        button('Change', () => void edit(id), `Change ${name}`),
-        ' ',
-        button('Remove', () => remove(entry), `Remove ${name}`),
-      ),
+      html('span', { class: 'soft' }, wordsOfEntry(entry)),
+      html('span', {}, ...buttons(entry)),
     );
   };
 
@@ -83,6 +82,11 @@ export function createBook(live: Live) {
     show: (entries: readonly Entry[]) =>
       showList(byId('book'), entries, ({ id }) => String(id), item, 'Nobody yet.'),
   };
+}
+
+function wordsOfEntry({ type, lang, plan, confirmedAt }: Entry): string {
+  const drill = confirmedAt === undefined ? '' : `; a drill was confirmed ${exactTime(confirmedAt)}`;
+  return `${TYPES[type - 1] ?? type}, ${lang}; ${plan}${drill}`;
 }
 
 const NOBODY: Person = { name: '', type: 1, destination: '', lang: 'en' };
