@@ -57,7 +57,7 @@ export interface FleetWatch {
   forget(id: string): Promise<void>;
   /**
    * Nobody is told that the device is offline until then; null: from now on they are. People hear of it once. Resolves when
-   * that is stored for good. Rejects with not-found for a device that has sent no heartbeat, storage-failed and unavailable.
+   * that is stored for good. Rejects with conflict for a device that has sent no heartbeat, storage-failed and unavailable.
    */
   quiet(id: string, quiet: QuietTime | null): Promise<void>;
   /** Sends each of its people, or the one with this uid, a message as an outage would. Resolves and rejects as quiet() does. */

@@ -29,7 +29,7 @@ export interface ToldOfMany {
 /** The operator's own program, as one more person of each device: it is told by the webhook of its own. */
 export const HOOK: Entry = { type: 4, destination: 'hook', lang: 'en', name: 'hook', uid: '' };
 
-/** True for HOOK itself: a document can name another one alike. */
+/** True for HOOK. */
 export const isHook = (entry: Entry): boolean => entry === HOOK;
 
 const EVENTS: Partial<Record<DeviceNews['kind'], HookEvent['event']>> = {

@@ -76,6 +76,9 @@ const AXES: Readonly<Record<DeviceNews['kind'], Axis>> = {
 /** What this news is about. */
 export const axisOf = ({ kind }: Pick<DeviceNews, 'kind'>): Axis => AXES[kind];
 
+/** True for what begins and ends; other news are told for themselves. */
+export const isState = (axis: Axis): boolean => axis === 'link' || axis === 'mails';
+
 /** True for news that end what others have begun. */
 export const isEnd = ({ kind }: Pick<DeviceNews, 'kind'>): boolean => kind === 'back' || kind === 'flows';
 

@@ -7,7 +7,7 @@ import { grouped } from '../base/collections.js';
 import type { Entry } from '../mail/book/destination.js';
 import type { DeviceNews, KeptNews, NewsOfDevice, Settled, Telling } from './fleet-store.js';
 import type { ToldPerson } from './outages.js';
-import { type Axis, axisOf, type Item, isEnd, type Ruling } from './rules.js';
+import { type Axis, axisOf, type Item, isEnd, isState, type Ruling } from './rules.js';
 import type { About } from './texts/texts.js';
 
 /** What one person is to hear of one axis of a device's news. */
@@ -56,7 +56,7 @@ export class Settling {
   settle({ device, news }: NewsOfDevice, hearings: readonly Hearing[], told: readonly Reached[]): void {
     const heard = new Set(told.map(({ hearing }) => hearing));
     const parts = [...grouped(news, ({ news }) => axisOf(news))].flatMap(([axis, ofAxis]) => {
-      const each = axis === 'link' || axis === 'mails' ? [ofAxis] : ofAxis.map((one) => [one]);
+      const each = isState(axis) ? [ofAxis] : ofAxis.map((one) => [one]);
       return each.map((kept) => settledOf(kept, axis, hearingsOf(kept, hearings), heard));
     });
     const dueMs = Math.min(...parts.map((part) => part.dueMs));
@@ -90,7 +90,7 @@ function settledOf(
   heard: ReadonlySet<Hearing>,
 ): Part {
   const last = kept.at(-1)?.news as DeviceNews;
-  const mustStay = (axis === 'link' || axis === 'mails') && !isEnd(last);
+  const mustStay = isState(axis) && !isEnd(last);
   // The document may name them again before the end.
   const present = new Set(hearings.map(({ mark }) => mark));
   const absentIn = (marks: readonly string[] = []) =>

@@ -44,7 +44,7 @@ import {
   type Report,
   STEADY_DELAYS,
 } from './presence.js';
-import { axisOf, needlessPair } from './rules.js';
+import { axisOf, isState, needlessPair } from './rules.js';
 import { type Sighting, sightingOf } from './sighting.js';
 import type { Happening } from './texts/texts.js';
 
@@ -112,8 +112,6 @@ interface WatchOptions {
 
 /** Checks for silence within each delay. */
 const TICKS = 10;
-/** The shortest delay that a device can have of its own. */
-const OWN_DELAY_MIN_MS = 90 * SECOND_MS;
 /** Tries to decide about a device of which something else is being decided. */
 const DECIDE_TRIES = 5;
 /** After a tick that is late by so many, and by AWAY_MS, the process or the machine was not running. */
@@ -128,7 +126,8 @@ export const NEWS_MAX = 4;
 /** The watch over all devices. */
 export class Watch implements FleetWatch {
   readonly #options: WatchOptions;
-  readonly #tickMs: number;
+  /** A tenth of the shortest delay. */
+  #tickMs: number;
   readonly #ticking: Alarm;
   #tickedMs = 0;
   /** Silence did not count up to now: devices get this long when decisions are possible again; null: silence counts. */
@@ -138,10 +137,11 @@ export class Watch implements FleetWatch {
 
   constructor(options: WatchOptions) {
     this.#options = options;
-    this.#tickMs = Math.min(options.delays.delayMs, OWN_DELAY_MIN_MS) / TICKS;
+    this.#tickMs = this.#shortestMs() / TICKS;
     this.#ticking = new Alarm(options.clock, () => {
-      this.#ticking.in(this.#tickMs);
       this.#tick();
+      this.#tickMs = this.#shortestMs() / TICKS;
+      this.#ticking.in(this.#tickMs);
     });
   }
 
@@ -179,7 +179,13 @@ export class Watch implements FleetWatch {
     if (isOvertaken(presence, nowMs, report.sent)) return;
     // What it said to another home meanwhile is not known here.
     const before = device.home === office.id ? presence : afterAbsence(presence, nowMs, 0);
-    device.presence = afterHeartbeat(before, nowMs, report, this.#delaysOf(id));
+    const delays = this.#delaysOf(id);
+    device.presence = afterHeartbeat(before, nowMs, report, delays);
+    // The shortest one is new, or was changed.
+    if (delays.delayMs < TICKS * this.#tickMs) {
+      this.#tickMs = delays.delayMs / TICKS;
+      this.#ticking.in(this.#tickMs);
+    }
     device.heard = now;
     device.status = report.status ?? NO_STATUS;
     if (now.wallMs !== null) device.marks = afterReport(device.marks, device.status, now.wallMs);
@@ -284,6 +290,14 @@ export class Watch implements FleetWatch {
       }
       this.#consider(id, device, nowMs);
     }
+  }
+
+  /** The shortest delay of any device. */
+  #shortestMs(): number {
+    const { delays, delayMsOf, devices } = this.#options;
+    let { delayMs } = delays;
+    for (const id of devices.keys()) delayMs = Math.min(delayMs, delayMsOf(id) ?? delayMs);
+    return delayMs;
   }
 
   /** The delays of this device. */
@@ -392,8 +406,7 @@ export class Watch implements FleetWatch {
     const axis = axisOf(happening);
     const before = desk.keptOf(id).flatMap(({ news }) => (axisOf(news) === axis ? news : []));
     // A later one says all that these say.
-    const isState = axis === 'link' || axis === 'mails';
-    const overMany = () => (isState ? needlessPair(before) : before.slice(0, 1).map((one) => one.id));
+    const overMany = () => (isState(axis) ? needlessPair(before) : before.slice(0, 1).map((one) => one.id));
     const dropped = before.length >= NEWS_MAX ? overMany() : [];
     const news = { ...happening, id: newsId, device: id, atMs: clock.wallMs() };
     return { told, news, dropped, marks };

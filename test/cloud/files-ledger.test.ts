@@ -296,6 +296,24 @@ t.test('a short delay makes no absence of the stall of a busy machine', async (t
   await bench.fleet.stop();
 });
 
+t.test('a delay of a device that is shorter than that of the cloud is met as well', async (t) => {
+  const hour = 60 * 60 * SECOND_MS;
+  const bench = await Bench.start({ ...DELAYS, delayMs: hour });
+  await bench.clock.advance(hour);
+  await bench.beat();
+  await bench.fleet.documents.put(ID, { delay: '2m', destinations: [] }, { 'if-none-match': '*' });
+  await bench.beat();
+  await bench.clock.advance(110 * SECOND_MS);
+  t.same(bench.kinds, []);
+  await bench.clock.advance(30 * SECOND_MS);
+  t.same(bench.kinds, ['silent']);
+  await bench.restart();
+  await bench.beat();
+  await bench.clock.advance(6 * 60 * SECOND_MS);
+  t.same(bench.kinds, ['silent', 'back', 'silent'], 'also after a restart');
+  await bench.fleet.stop();
+});
+
 t.test('a decision that waits for the disk is dropped when the device is heard, or forgotten', async (t) => {
   for (const then of ['heard', 'forgotten']) {
     const bench = await Bench.start();

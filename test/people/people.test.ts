@@ -10,9 +10,9 @@ import { testSeed } from '../support/random.js';
 
 /** Worlds that are the same in each run, and others that follow from the seed of the run. */
 const KEPT = 4;
-const FRESH = IS_LONG ? 100 : 4;
+const FRESH = IS_LONG ? 100 : 2;
 const KEPT_SHARED = 1;
-const FRESH_SHARED = IS_LONG ? 30 : 2;
+const FRESH_SHARED = IS_LONG ? 30 : 1;
 
 const directory = t.testdir();
 

@@ -6,8 +6,8 @@ import { MINUTE_MS, SECOND_MS } from '../../src/base/limits.js';
 import type { DeviceHistory, Heard, History, Trouble, Version } from './history.js';
 import { DELAY_MS, type Entry, EVERY_MS, STOP_DELAY_MS } from './plan.js';
 
-/** The cloud checks for silence so often. */
-export const CHECK_MS = 10 * SECOND_MS;
+/** The cloud checks for silence at a tenth of the shortest delay, and a check takes its way through the stores. */
+export const CHECK_MS = DELAY_MS / 10 + 5 * SECOND_MS;
 /** Who has many devices hears at the end of a batch of a minute; and the way through the stores. */
 export const TELL_MS = MINUTE_MS + 15 * SECOND_MS;
 /** After the cloud was away devices have so long to call again. */
