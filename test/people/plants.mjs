@@ -3,8 +3,7 @@
  * finds none of them proves nothing. Each has the seed of a world that finds it, alone or among those after it, and the words
  * of the judge; `seed` null: no world that is kept finds it, and rules.test.ts does. `isShared`: over etcd. A cut is `[file, from, to]`; see test/simulation/plants.mjs.
  */
-import { readFileSync } from 'node:fs';
-import { cutter } from '../simulation/plants.mjs';
+import { cutter, misfitsOf } from '../simulation/plants.mjs';
 
 const RULES = 'src/cloud/rules.ts';
 const WATCH = 'src/cloud/watch.ts';
@@ -204,14 +203,5 @@ export function planter(name) {
 
 /** What is wrong with the plants, without compiling any: each must fit the source. */
 export function misfits() {
-  return Object.entries(PLANTS).flatMap(([name, { cuts }]) => {
-    const { transform } = cutter(name, cuts);
-    try {
-      for (const file of new Set(cuts.map(([file]) => file)))
-        transform(readFileSync(file, 'utf8'), `/${file}`);
-    } catch (error) {
-      return [error.message];
-    }
-    return [];
-  });
+  return misfitsOf(Object.entries(PLANTS).map(([name, { cuts }]) => [name, cuts]));
 }

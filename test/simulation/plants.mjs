@@ -400,8 +400,12 @@ export function cutter(name, cuts) {
 
 /** What is wrong with the plants, without compiling any: each must fit the source. */
 export function misfits() {
-  return Object.entries(PLANTS).flatMap(([name, plant]) => {
-    const cuts = cutsOf(plant);
+  return misfitsOf(Object.entries(PLANTS).map(([name, plant]) => [name, cutsOf(plant)]));
+}
+
+/** The same of any plants, each a name with its cuts. */
+export function misfitsOf(plants) {
+  return plants.flatMap(([name, cuts]) => {
     const { transform } = cutter(name, cuts);
     try {
       for (const file of new Set(cuts.map(([file]) => file)))
