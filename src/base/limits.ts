@@ -42,6 +42,8 @@ export const HTTP_MEMORY_SHARE = 1 / 8;
 export const DESTINATION_NAME_CHARS_MAX = 200;
 /** The reason of a quiet, and a last word: they go into an SMS. In UTF-16 units. */
 export const REASON_CHARS_MAX = 120;
+/** The longest quiet: nobody forgets a device for longer. */
+export const QUIET_MS_MAX = 7 * DAY_MS;
 /** Levels of nesting in the cloud's document. */
 export const DOCUMENT_DEPTH_MAX = 32;
 

@@ -120,6 +120,11 @@ export function isoOf(wallMs: number): string {
   return `${day}T${time.join(':')}.${digits(date.getUTCMilliseconds(), 3)}Z`;
 }
 
+/** The time as isoOf gives it; null: it is not known. */
+export function isoOrNull(wallMs: number | null): string | null {
+  return wallMs === null ? null : isoOf(wallMs);
+}
+
 function digits(value: number, count = 2): string {
   return String(value).padStart(count, '0');
 }

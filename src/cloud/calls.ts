@@ -13,6 +13,7 @@ import {
   CLOUD_DOCUMENT_BYTES_MAX,
   DAY_MS,
   KIB,
+  QUIET_MS_MAX,
   REASON_CHARS_MAX,
 } from '../base/limits.js';
 import { harmlessName, isoOf, oneSpaced } from '../base/text.js';
@@ -23,9 +24,8 @@ import type { Devices } from './devices.js';
 import { type Document, entriesOf, misunderstood, type People } from './document.js';
 import type { FleetStore } from './fleet-store.js';
 import type { Mails } from './mails.js';
-import { QUIET_MAX_MS } from './marks.js';
 import type { OutageLog } from './outages.js';
-import type { AcceptedMessages, Outbox, Ways } from './outbox.js';
+import { type AcceptedMessages, isReachable, type Outbox, type Ways } from './outbox.js';
 import { type Report, SAID, type Said, statusOf } from './presence.js';
 import type { CloudConfig } from './settings.js';
 
@@ -107,7 +107,7 @@ function parseReport(body: JsonObject): Report {
 }
 
 function isQuietMs(value: unknown): value is number {
-  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= QUIET_MAX_MS;
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= QUIET_MS_MAX;
 }
 
 /** A text for people, in one line; null: it is none, or too long, or empty. */
@@ -125,7 +125,7 @@ export async function putQuiet(exchange: Exchange, { fleet, system }: CloudParts
   if (!isQuietMs(quietMs))
     faults.push({
       pointer: '/quietMs',
-      detail: `must be a whole number of milliseconds up to ${QUIET_MAX_MS}`,
+      detail: `must be a whole number of milliseconds up to ${QUIET_MS_MAX}`,
     });
   if (why !== null && why !== '' && reasonIn(why) === null)
     faults.push({ pointer: '/why', detail: `must be a text of at most ${REASON_CHARS_MAX} characters` });
@@ -149,7 +149,7 @@ export async function postDrill(exchange: Exchange, { fleet, ways }: CloudParts)
     throw new FieldpostError('invalid', 'Nobody with this uid would be told', {
       faults: [{ pointer: '/uid', detail: "must be the uid of an entry of the device's document" }],
     });
-  const people = wanted.filter(({ type }) => (type === 1 ? ways.takesMail : ways.takesShort)).length;
+  const people = wanted.filter((entry) => isReachable(entry, ways)).length;
   if (people > 0) await fleet.watch.drill(id, uid as string | null);
   exchange.json(202, { people });
 }

@@ -97,7 +97,12 @@ export function personOf(entry: Entry): string | null {
   return entry.type === 4 && !entry.destination.includes('@') ? null : targetOf(entry);
 }
 
-/** The people whom a document names, each once. With a site, each also as one who has a device there: see siteOf. */
+/** The same; of a placeholder the one of this device. */
+export function personAt(device: string, entry: Entry): string {
+  return personOf(entry) ?? `${device} ${targetOf(entry)}`;
+}
+
+/** The people whom a document names, each once. With a site, each also as one who has a device there: see atSite. */
 export function peopleOf(document: Document): string[] {
   const people = entriesOf(document).flatMap((entry) => personOf(entry) ?? []);
   const site = lineOf(document.site);

@@ -3,9 +3,9 @@
  * wrong with its mails, its last word, and its outages of the last days. Pure. Moments are wall times.
  */
 import { isJsonObject, shapeOf } from '../base/json.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../base/limits.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, QUIET_MS_MAX } from '../base/limits.js';
 import { isRelayDown } from '../base/views.js';
-import type { DeviceStatus, Sent } from './presence.js';
+import { areMailsStuck, type DeviceStatus, type Sent } from './presence.js';
 import type { Why } from './texts/texts.js';
 
 /** A time in which nobody is told that the device is offline. */
@@ -49,8 +49,6 @@ export const NO_MARKS: Marks = {
   ...{ quiet: null, drill: null, word: null, stuck: null, reminded: 0, left: null, past: [] },
 };
 
-/** People can ask for so much quiet at once. */
-export const QUIET_MAX_MS = 7 * DAY_MS;
 /** People are reminded of a device that is offline for so long. */
 export const REMINDERS_MS = [DAY_MS, 7 * DAY_MS] as const;
 /** Mails that do not leave for so long are told. */
@@ -67,7 +65,7 @@ const CLOCKS_MS = HOUR_MS;
 /** The quiet that lasts at this moment; null: none does. A longer one was asked for while the clock was wrong. */
 export function quietAt({ quiet }: Marks, nowMs: number): QuietTime | null {
   const leftMs = quiet === null ? 0 : quiet.untilMs - nowMs;
-  return leftMs > 0 && leftMs < QUIET_MAX_MS + CLOCKS_MS ? quiet : null;
+  return leftMs > 0 && leftMs < QUIET_MS_MAX + CLOCKS_MS ? quiet : null;
 }
 
 /** True if people need not hear again that it is quiet: a device repeats what it says until it has an answer. */
@@ -82,12 +80,12 @@ export function wordAt({ word }: Marks, sinceMs: number | null): string | null {
 }
 
 /** The marks after a report. A relay that goes down counts anew; messages that have failed are known already. */
-export function afterReport(before: Marks, { relay, queue }: DeviceStatus, nowMs: number): Marks {
-  const isRelay = isRelayDown(relay);
-  const isStuck = isRelay || (queue !== null && queue.failed > 0);
+export function afterReport(before: Marks, status: DeviceStatus, nowMs: number): Marks {
+  const isRelay = isRelayDown(status.relay);
   const { stuck } = before;
   // People who were told hear of the end, too.
-  if (!isStuck) return stuck === null || stuck.isTold || stuck.isWorse ? before : { ...before, stuck: null };
+  if (!areMailsStuck(status))
+    return stuck === null || stuck.isTold || stuck.isWorse ? before : { ...before, stuck: null };
   if (stuck === null || (isRelay && !stuck.isRelay)) {
     const isWorse = stuck?.isTold === true && { isWorse: true as const };
     return { ...before, stuck: { sinceMs: nowMs, isRelay, isTold: false, ...isWorse } };

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { isoOf } from '../base/text.js';
 import type { Entry } from '../mail/book/destination.js';
-import { rulesOf } from '../mail/book/rules.js';
+import type { Rules } from '../mail/book/rules.js';
 import type { Address } from '../mail/message/address.js';
 import { type Draft, NO_ATTACHMENTS } from '../mail/message/message.js';
 import type { DeviceNews } from './fleet-store.js';
@@ -38,8 +38,7 @@ const EVENTS: Partial<Record<DeviceNews['kind'], HookEvent['event']>> = {
 };
 
 /** The text options of a person: their own zone, if they have one. */
-export function textsFor(texts: TextOptions, entry: Entry): TextOptions {
-  const { zone } = rulesOf(entry);
+export function textsFor(texts: TextOptions, { zone }: Pick<Rules, 'zone'>): TextOptions {
   return zone === null ? texts : { ...texts, timeZone: zone };
 }
 

@@ -6,8 +6,8 @@ import { DEVICE_STATES, type FleetDevice } from '../base/fleet-lines.js';
 import type { Exchange } from '../base/http/exchange.js';
 import { sendPage } from '../base/http/html-page.js';
 import { by, METRICS_TYPE, metricsText } from '../base/http/metrics-text.js';
-import { invalidQuery, wholeNumberIn } from '../base/http/query.js';
-import { counted, isoOf } from '../base/text.js';
+import { invalidQuery, oneOfIn, wholeNumberIn } from '../base/http/query.js';
+import { counted, isoOf, isoOrNull } from '../base/text.js';
 import { queueMetrics, storageMetrics } from '../mail/metrics.js';
 import type { CloudParts } from './calls.js';
 import { csvOf, LIST_FORMATS, sendCsv, wantsCsv } from './csv.js';
@@ -104,11 +104,11 @@ export async function getStatus(exchange: Exchange, parts: CloudParts): Promise<
     devices: { ...counts, refused: devices.refused },
     people: { named: people.count, untold: fleet.watch.untold },
     store: config.cloudServerStore === null ? 'files' : 'etcd',
-    relay: { state, since: timeOf(sinceMs), reason, name },
+    relay: { state, since: isoOrNull(sinceMs), reason, name },
     queue: { ...store.counts(), used, limits, full: fullness !== null, reason: fullness },
     outbox: accepted.waiting,
     storage: store.storage(),
-    settings: settings === null ? null : { since: timeOf(settings.sinceMs), reason: settings.reason },
+    settings: settings === null ? null : { since: isoOrNull(settings.sinceMs), reason: settings.reason },
     faults,
   });
 }
@@ -203,11 +203,6 @@ export function fleetMetrics(office: Pick<Office, 'isLeader' | 'mayDecide'>): st
   ];
 }
 
-/** The time as ISO 8601; null: it is not known. */
-function timeOf(ms: number | null): string | null {
-  return ms === null ? null : isoOf(ms);
-}
-
 function viewOf({
   id,
   name,
@@ -221,7 +216,16 @@ function viewOf({
   quiet,
 }: Device): FleetDevice {
   return {
-    ...{ id, name, site, tags, state, since: timeOf(sinceMs), lastHeartbeat: timeOf(heardMs), destinations },
+    ...{
+      id,
+      name,
+      site,
+      tags,
+      state,
+      since: isoOrNull(sinceMs),
+      lastHeartbeat: isoOrNull(heardMs),
+      destinations,
+    },
     ...status,
     quiet: quiet && { until: isoOf(quiet.untilMs), why: quiet.why },
   };
@@ -231,12 +235,8 @@ function viewOf({
 function parseQuery(query: string): DeviceQuery & { readonly format: (typeof LIST_FORMATS)[number] | null } {
   const given = new URLSearchParams(query);
   const faults: Fault[] = [];
-  const oneOf = <One extends string>(name: string, all: readonly One[]) => {
-    const text = given.get(name);
-    if (text === null || (all as readonly string[]).includes(text)) return text as One | null;
-    faults.push({ pointer: name, detail: `must be one of ${all.join(', ')}` });
-    return null;
-  };
+  const report = (fault: Fault) => void faults.push(fault);
+  const oneOf = <One extends string>(name: string, all: readonly One[]) => oneOfIn(given, name, all, report);
   const parsed = {
     state: oneOf('state', DEVICE_STATES),
     part: (given.get('q') ?? '').trim().toLowerCase(),
@@ -245,9 +245,7 @@ function parseQuery(query: string): DeviceQuery & { readonly format: (typeof LIS
     version: given.get('version'),
     attention: oneOf('attention', ['true', 'false']) === 'true',
     order: oneOf('order', ORDER_NAMES) ?? 'id',
-    limit: wholeNumberIn(given, 'limit', [1, CLOUD_DEVICES_MAX, CLOUD_DEVICES_MAX], (fault) =>
-      faults.push(fault),
-    ),
+    limit: wholeNumberIn(given, 'limit', [1, CLOUD_DEVICES_MAX, CLOUD_DEVICES_MAX], report),
     after: given.get('after'),
     format: oneOf('format', LIST_FORMATS),
   };

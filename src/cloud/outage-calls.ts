@@ -3,9 +3,9 @@
  */
 import type { Fault } from '../base/errors.js';
 import type { Exchange } from '../base/http/exchange.js';
-import { invalidQuery, wholeNumberIn } from '../base/http/query.js';
+import { invalidQuery, oneOfIn, wholeNumberIn } from '../base/http/query.js';
 import { SECOND_MS } from '../base/limits.js';
-import { isoOf } from '../base/text.js';
+import { isoOrNull } from '../base/text.js';
 import type { CloudParts } from './calls.js';
 import { type Cell, csvOf, LIST_FORMATS, sendCsv, wantsCsv } from './csv.js';
 import { OUTAGES_MAX, type Outage, type ToldMessage } from './outages.js';
@@ -35,33 +35,27 @@ export async function listOutages(exchange: Exchange, parts: CloudParts): Promis
 function parseQuery({ query, req }: Exchange): { readonly isCsv: boolean; readonly limit: number } {
   const given = new URLSearchParams(query);
   const faults: Fault[] = [];
-  const text = given.get('format');
-  const format = LIST_FORMATS.find((one) => one === text) ?? null;
-  if (text !== null && format === null)
-    faults.push({ pointer: 'format', detail: `must be one of ${LIST_FORMATS.join(', ')}` });
+  const report = (fault: Fault) => void faults.push(fault);
+  const format = oneOfIn(given, 'format', LIST_FORMATS, report);
   const isCsv = wantsCsv(format, req.headers.accept);
   const otherwise = isCsv ? OUTAGES_MAX : OUTAGES_LISTED;
-  const limit = wholeNumberIn(given, 'limit', [1, OUTAGES_MAX, otherwise], (fault) => faults.push(fault));
+  const limit = wholeNumberIn(given, 'limit', [1, OUTAGES_MAX, otherwise], report);
   if (faults.length > 0) throw invalidQuery(faults);
   return { isCsv, limit };
 }
 
 function viewOf({ beganMs, endedMs, lastedMs, quiet, told, kind, why, word }: Outage, parts: CloudParts) {
   return {
-    ...{ kind, began: timeOf(beganMs), ended: timeOf(endedMs) },
+    ...{ kind, began: isoOrNull(beganMs), ended: isoOrNull(endedMs) },
     lastedS: lastedMs === null ? null : Math.round(lastedMs / SECOND_MS),
-    ...{ why, word, quiet: quiet && { until: timeOf(quiet.untilMs), why: quiet.why } },
+    ...{ why, word, quiet: quiet && { until: isoOrNull(quiet.untilMs), why: quiet.why } },
     told: told.map((telling) => tellingOf(telling, parts)),
   };
 }
 
 /** `status`: what became of the message; null: it is forgotten. */
 function tellingOf({ atMs, id: message, ...person }: ToldMessage, { store }: Pick<CloudParts, 'store'>) {
-  return { at: timeOf(atMs), ...person, message, status: store.get(message)?.status ?? null };
-}
-
-function timeOf(ms: number | null): string | null {
-  return ms === null ? null : isoOf(ms);
+  return { at: isoOrNull(atMs), ...person, message, status: store.get(message)?.status ?? null };
 }
 
 const COLUMNS =

@@ -44,6 +44,14 @@ export interface Ways {
   readonly takesHook: boolean;
 }
 
+/** True if there is a way to this person. */
+export function isReachable(
+  { type }: Pick<Draft, 'type'>,
+  ways: Pick<Ways, 'takesMail' | 'takesShort'>,
+): boolean {
+  return type === 1 ? ways.takesMail : ways.takesShort;
+}
+
 interface AcceptedOptions extends Ways {
   readonly store: Pick<
     Store,

@@ -182,8 +182,13 @@ export function statusOf(body: JsonObject): DeviceStatus {
 }
 
 /** True if a person should look after the device: a relay is failing or refusing, messages have failed, or a program is late. */
-export function needsHelp({ relay, queue, late }: DeviceStatus): boolean {
-  return isRelayDown(relay) || (queue !== null && queue.failed > 0) || late.length > 0;
+export function needsHelp(status: DeviceStatus): boolean {
+  return areMailsStuck(status) || status.late.length > 0;
+}
+
+/** True if its mails do not leave: a relay is failing or refusing, or messages have failed. */
+export function areMailsStuck({ relay, queue }: DeviceStatus): boolean {
+  return isRelayDown(relay) || (queue !== null && queue.failed > 0);
 }
 
 function lateIn(value: unknown): readonly string[] {

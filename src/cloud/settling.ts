@@ -8,13 +8,15 @@ import type { Entry } from '../mail/book/destination.js';
 import type { DeviceNews, KeptNews, NewsOfDevice, Settled, Telling } from './fleet-store.js';
 import type { ToldPerson } from './outages.js';
 import { type Axis, axisOf, type Item, isEnd, isState, type Ruling } from './rules.js';
-import type { About } from './texts/texts.js';
+import type { About, TextOptions } from './texts/texts.js';
 
 /** What one person is to hear of one axis of a device's news. */
 export interface Hearing {
   readonly ofDevice: NewsOfDevice;
   readonly about: About;
   readonly entry: Entry;
+  /** As this person reads them. */
+  readonly texts: TextOptions;
   /** The same for all entries of a person. A placeholder such as OWNER may be another one for each device. */
   readonly person: string;
   /** A hash of the person, as news are marked with it. */

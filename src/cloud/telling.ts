@@ -10,11 +10,11 @@ import { type Entry, targetOf } from '../mail/book/destination.js';
 import { rulesOf } from '../mail/book/rules.js';
 import type { Draft } from '../mail/message/message.js';
 import type { KeyedContent, Store } from '../mail/store/store.js';
-import { aboutOf, entriesOf, type People, personOf } from './document.js';
+import { aboutOf, entriesOf, type People, personAt } from './document.js';
 import type { DeviceNews, FleetDocuments, KeptNews, NewsOfDevice, Telling } from './fleet-store.js';
 import { draftOfMany, draftOfOne, HOOK, isHook, type ToldOfMany, textsFor, wayOf } from './notification.js';
 import type { OutageLog, ToldNews } from './outages.js';
-import { hashOf, type Ways } from './outbox.js';
+import { hashOf, isReachable, type Ways } from './outbox.js';
 import {
   axisOf,
   type Item,
@@ -116,13 +116,13 @@ export class Teller {
     all: readonly NewsOfDevice[],
     settling: Settling,
   ): Promise<ReadonlyMap<string, Audience>> {
-    const { documents, takesMail, takesShort, takesHook } = this.#options;
+    const { documents, takesHook } = this.#options;
     const audiences = new Map<string, Audience>();
     await inLanes(LANES, all, async ({ device }) => {
       try {
         const { document } = (await documents.read(device)) ?? { document: { destinations: [] } };
         const named = entriesOf(document);
-        const entries = named.filter(({ type }) => (type === 1 ? takesMail : takesShort));
+        const entries = named.filter((entry) => isReachable(entry, this.#options));
         const unreachable = named.length - entries.length;
         if (takesHook) entries.push(HOOK);
         audiences.set(device, { about: aboutOf(document, device), entries, unreachable });
@@ -144,10 +144,11 @@ export class Teller {
     const { about, entries } = audience;
     const byAxis = [...grouped(ofDevice.news, ({ news }) => axisOf(news))];
     return entries.flatMap((entry) => {
-      const person = personOf(entry) ?? `${ofDevice.device} ${targetOf(entry)}`;
+      const person = personAt(ofDevice.device, entry);
       const listener = this.#listenerOf(ofDevice.device, entry, person, about);
       const mark = markOf(entry);
-      const who = { ofDevice, about, entry, person, mark };
+      const texts = textsFor(this.#options.texts, listener.rules);
+      const who = { ofDevice, about, entry, person, mark, texts };
       const isSure = ofDevice.news.length === 1 && !listener.gathers;
       const itemOf = (kept: KeptNews) => ({
         ...kept,
@@ -228,9 +229,8 @@ export class Teller {
   }
 
   #jobOf(tell: Telltale): Job {
-    const { entry, about, ruling } = tell;
+    const { entry, about, ruling, texts } = tell;
     const key = keyOf(ruling.news, entry);
-    const texts = textsFor(this.#options.texts, entry);
     return {
       keyed: { key, hash: key },
       tells: [tell],
@@ -244,14 +244,13 @@ export class Teller {
    */
   #jobOfMany(tells: readonly Telltale[], site: ToldOfMany['site']): Job[] {
     const [first] = tells as [Telltale];
-    const { entry, ruling } = first;
+    const { entry, ruling, texts } = first;
     const way = `${wayOf(ruling)} ${site?.site ?? ''}`;
     const key = `digest ${hashOf(way, ruling.news.id, targetOf(entry))}`;
     const known = this.#options.store.recall(key);
     const upTo = known === null ? Number.POSITIVE_INFINITY : Number(known.hash);
     const [told, others] = split(tells, (one) => lastOf(one).order <= upTo);
     const hash = known?.hash ?? String(lastOf(tells.at(-1) as Telltale).order);
-    const texts = textsFor(this.#options.texts, entry);
     const draft = () => draftOfMany(entry, { site, many: told }, texts);
     const job = { keyed: { key, hash }, tells: told, draft };
     return others.length === 0 ? [job] : [job, ...this.#jobsOfWay(others)];

@@ -6,7 +6,7 @@
  * the devices whose home is gone. The others only show what the ledger has.
  */
 import { FieldpostError } from '../base/errors.js';
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../base/limits.js';
+import { DAY_MS, MINUTE_MS, QUIET_MS_MAX, SECOND_MS } from '../base/limits.js';
 import { Alarm } from '../base/retry/alarm.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
@@ -19,7 +19,6 @@ import {
   isSameQuiet,
   type Marks,
   NO_MARKS,
-  QUIET_MAX_MS,
   type QuietTime,
   quietAt,
   REMINDERS_MS,
@@ -33,6 +32,7 @@ import {
   afterAbsence,
   afterHeartbeat,
   afterSilence,
+  areMailsStuck,
   CLOUD_GRACE_MS,
   type Delays,
   type DeviceStatus,
@@ -209,7 +209,7 @@ export class Watch implements FleetWatch {
     const nowMs = this.#options.clock.wallMs();
     if (quiet) {
       const { forMs, why } = quiet;
-      const untilMs = nowMs + Math.min(forMs, QUIET_MAX_MS);
+      const untilMs = nowMs + Math.min(forMs, QUIET_MS_MAX);
       await this.#setQuiet(id, forMs === 0 ? null : { untilMs, why }, false);
     }
     if (last) await this.#sayLast(id, last, nowMs);
@@ -380,8 +380,7 @@ export class Watch implements FleetWatch {
     if (stuck === null) return;
     const nowMs = this.#options.clock.wallMs();
     const { relay, queue } = device.status;
-    const isStuck = afterReport(NO_MARKS, device.status, nowMs).stuck !== null;
-    if (!isStuck)
+    if (!areMailsStuck(device.status))
       this.#decide(
         id,
         device,

@@ -15,16 +15,16 @@ import type { Clock } from '../base/system/clock.js';
 import type { Log } from '../base/system/log.js';
 import { isoOf } from '../base/text.js';
 import { inLanes } from '../base/turns.js';
-import { type Entry, targetOf } from '../mail/book/destination.js';
+import type { Entry } from '../mail/book/destination.js';
 import { type Hours, hoursBeginMs, hoursIn } from '../mail/book/hours.js';
 import { rulesOf } from '../mail/book/rules.js';
 import type { Draft } from '../mail/message/message.js';
 import type { KeyedContent, Store } from '../mail/store/store.js';
-import { aboutOf, entriesOf, personOf } from './document.js';
+import { aboutOf, entriesOf, personAt, personOf } from './document.js';
 import type { FleetDocuments, FleetWatch, Office, TakenKeys } from './fleet-store.js';
 import { quietAt } from './marks.js';
 import { draftFor } from './notification.js';
-import { hashOf, type Ways } from './outbox.js';
+import { hashOf, isReachable, type Ways } from './outbox.js';
 import type { Sighting } from './sighting.js';
 import { type About, type TextOptions, weeklyOf } from './texts/texts.js';
 
@@ -249,7 +249,7 @@ export class Weekly {
     dues: ReadonlyMap<string, number>,
     nowMs: number,
   ): Promise<ReadonlyMap<string, Devices>> {
-    const { documents, watch, takesMail, takesShort } = this.#options;
+    const { documents, watch } = this.#options;
     const people = new Map<string, Devices>();
     const lastEndMs = Math.max(...dues.values());
     await inLanes(LANES, devices, async (id) => {
@@ -258,14 +258,13 @@ export class Weekly {
       const sighting = watch.sighting(id);
       const isWatched = sighting !== null && sighting.state !== 'moved';
       for (const entry of entriesOf(document)) {
-        if (!rulesOf(entry).weekly || !(entry.type === 1 ? takesMail : takesShort)) continue;
-        const shared = personOf(entry);
-        const name = shared ?? `${id} ${targetOf(entry)}`;
+        if (!rulesOf(entry).weekly || !isReachable(entry, this.#options)) continue;
+        const name = personAt(id, entry);
         const person = people.get(name) ?? { report: null, total: 0, offline: [], quiet: [] };
         people.set(name, person);
         const zone = this.#zoneOf(entry);
         const endMs = dues.get(zone) ?? null;
-        const device = shared === null ? id : null;
+        const device = personOf(entry) === null ? id : null;
         if (endMs !== null) person.report ??= { entry, device, key: keyOf(name, endMs), zone, endMs };
         if (!isWatched) continue;
         person.total++;

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { DurableFile } from '../base/durable-file.js';
 import { FieldpostError, wordsOf } from '../base/errors.js';
 import { shapeOf } from '../base/json.js';
-import { DAY_MS } from '../base/limits.js';
+import { QUIET_MS_MAX } from '../base/limits.js';
 import { Alarm } from '../base/retry/alarm.js';
 import type { Clock } from '../base/system/clock.js';
 import type { Disk } from '../base/system/disk.js';
@@ -19,9 +19,6 @@ import { isoOf } from '../base/text.js';
 import { Turns } from '../base/turns.js';
 import type { QuietView } from '../base/views.js';
 import type { Untold } from './link/link.js';
-
-/** The longest quiet: nobody forgets a device for longer. */
-export const QUIET_MS_MAX = 7 * DAY_MS;
 
 /** A quiet as it is kept. */
 export interface KeptQuiet {

@@ -4,10 +4,17 @@ import t, { type Test } from 'tap';
 import type { Environment } from '../../src/base/config/types.js';
 import { FieldpostError } from '../../src/base/errors.js';
 import type { Exchange } from '../../src/base/http/exchange.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS, REASON_CHARS_MAX, SECOND_MS } from '../../src/base/limits.js';
+import {
+  DAY_MS,
+  HOUR_MS,
+  MINUTE_MS,
+  QUIET_MS_MAX,
+  REASON_CHARS_MAX,
+  SECOND_MS,
+} from '../../src/base/limits.js';
 import type { CloudParts } from '../../src/cloud/calls.js';
 import { confirmDrill } from '../../src/cloud/drill.js';
-import { NO_MARKS, QUIET_MAX_MS } from '../../src/cloud/marks.js';
+import { NO_MARKS } from '../../src/cloud/marks.js';
 import { drillToken } from '../../src/cloud/notification.js';
 import type { ShortMessage } from '../../src/mail/message/message.js';
 import { FakeClock } from '../support/clock.js';
@@ -68,7 +75,7 @@ t.test('quiet: for a while, with a reason, and ended; it is shown', async (t) =>
   t.ok(longer.json.until > until);
   t.match(await cloud.putQuiet({ quietMs: 0 }), { status: 200, json: { until: null } });
   t.equal((await cloud.shown()).quiet, null);
-  const most = { quietMs: QUIET_MAX_MS, why: 'x'.repeat(REASON_CHARS_MAX) };
+  const most = { quietMs: QUIET_MS_MAX, why: 'x'.repeat(REASON_CHARS_MAX) };
   t.match(await cloud.putQuiet(most), { status: 200 });
 });
 
@@ -80,7 +87,7 @@ t.test('quiet: what is wrong is named, and changes nothing', async (t) => {
     [{ quietMs: -1 }, '/quietMs'],
     [{ quietMs: 1.5 }, '/quietMs'],
     [{ quietMs: '1' }, '/quietMs'],
-    [{ quietMs: QUIET_MAX_MS + 1 }, '/quietMs'],
+    [{ quietMs: QUIET_MS_MAX + 1 }, '/quietMs'],
     [{ quietMs: 1000, why: 'x'.repeat(REASON_CHARS_MAX + 1) }, '/why'],
     [{ quietMs: 1000, why: 7 }, '/why'],
   ] as const) {
@@ -106,7 +113,7 @@ t.test('a heartbeat asks for quiet and names late programs; what it gets wrong i
   const restMs = Date.parse(quiet.until) - cloud.clock.wallMs();
   t.ok(restMs > HOUR_MS - MINUTE_MS && restMs <= HOUR_MS, `${restMs} ms are left`);
   t.strictSame((await said({})).quiet, quiet, 'a heartbeat without it changes nothing');
-  for (const quietMs of [-1, 1.5, '0', null, QUIET_MAX_MS + 1, Number.MAX_VALUE])
+  for (const quietMs of [-1, 1.5, '0', null, QUIET_MS_MAX + 1, Number.MAX_VALUE])
     t.strictSame((await said({ quietMs, why: 'x', last: 7 })).quiet, quiet, `${quietMs}`);
   for (const why of [7, null, 'x'.repeat(REASON_CHARS_MAX + 1), ' \u0000 ', {}])
     t.match(await said({ quietMs: 2 * HOUR_MS, why }), { quiet: { why: null } }, 'the quiet is worth more');

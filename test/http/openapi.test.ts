@@ -11,7 +11,6 @@ import * as limits from '../../src/base/limits.js';
 import { LINK_STATES, RELAY_STATES, STATUSES, STORAGE_STATES } from '../../src/base/views.js';
 import { FAULTS_MAX } from '../../src/cloud/cloud.js';
 import { CLOUD_DEVICES_MAX } from '../../src/cloud/devices.js';
-import { QUIET_MAX_MS } from '../../src/cloud/marks.js';
 import { OUTAGES_MAX } from '../../src/cloud/outages.js';
 import { SAID } from '../../src/cloud/presence.js';
 import { CLOUD_ROUTES } from '../../src/cloud/routes.js';
@@ -20,7 +19,6 @@ import { FORM_FIELD_BYTES_MAX } from '../../src/device/api/form-guard.js';
 import { LIST_LIMIT_DEFAULT, POLL_S_MAX } from '../../src/device/api/messages.js';
 import { ROUTES } from '../../src/device/api/routes.js';
 import { HOURS_MAX } from '../../src/device/history/rows.js';
-import { QUIET_MS_MAX } from '../../src/device/quiet.js';
 import { HOURS_CHARS_MAX, ZONE_CHARS_MAX } from '../../src/mail/book/hours.js';
 import { AFTER_MINUTES_MAX } from '../../src/mail/book/rules.js';
 import { described, faultsOfExamples, operationsOf } from '../support/described.js';
@@ -80,7 +78,7 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'AfterMinutes maximum': AFTER_MINUTES_MAX,
     'Hours maxLength': HOURS_CHARS_MAX,
     'Zone maxLength': ZONE_CHARS_MAX,
-    'QuietFields for_s maximum': QUIET_MS_MAX / limits.SECOND_MS,
+    'QuietFields for_s maximum': limits.QUIET_MS_MAX / limits.SECOND_MS,
     'QuietFields why maxLength': limits.REASON_CHARS_MAX,
     'LastWord text maxLength': limits.REASON_CHARS_MAX,
     'Program withinMs maximum': WITHIN_MS_MAX,
@@ -117,7 +115,7 @@ const RULES: Readonly<Record<'fieldpost' | 'fieldpost-cloud', Readonly<Record<st
     'Outages scope enum': ['cloud', 'instance'],
     'Outages outages maxItems': OUTAGES_MAX,
     'Outage kind enum': ['silent', 'stopped', null],
-    'Quiet quietMs maximum': QUIET_MAX_MS,
+    'Quiet quietMs maximum': limits.QUIET_MS_MAX,
     'Quiet why maxLength': limits.REASON_CHARS_MAX,
     'Outages others maxItems': OUTAGES_MAX,
     'Outage why enum': ['ran', 'restarted', null],

@@ -27,6 +27,19 @@ export function wholeNumberIn(
   return otherwise;
 }
 
+/** Null if it is absent. Calls `report`, and gives null, if it is none of these. */
+export function oneOfIn<One extends string>(
+  given: URLSearchParams,
+  name: string,
+  all: readonly One[],
+  report: (fault: Fault) => void,
+): One | null {
+  const text = given.get(name);
+  const found = all.find((one) => one === text) ?? null;
+  if (text !== null && found === null) report({ pointer: name, detail: `must be one of ${all.join(', ')}` });
+  return found;
+}
+
 /** The error for parameters that are not right. */
 export function invalidQuery(faults: readonly Fault[]): FieldpostError {
   return new FieldpostError('invalid', 'The query is not right; see errors', { faults });

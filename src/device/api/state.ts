@@ -6,7 +6,7 @@ import type { Exchange } from '../../base/http/exchange.js';
 import { sendPage } from '../../base/http/html-page.js';
 import { MINUTE_MS } from '../../base/limits.js';
 import { wallMsOf } from '../../base/stamp.js';
-import { isoOf } from '../../base/text.js';
+import { isoOf, isoOrNull } from '../../base/text.js';
 import type { LinkView, QueueRoom, QuietView, SettingsFault, TriedRelay } from '../../base/views.js';
 import type { ApiContext } from './context.js';
 
@@ -102,10 +102,6 @@ export async function getStatusPage(exchange: Exchange, { settings }: ApiContext
   const { default: page } = await import('../../pages/status.html');
   const asksToken = settings.apiToken !== null && exchange.connection.kind === 'tcp';
   await sendPage(exchange, page, { asksToken });
-}
-
-function isoOrNull(wallMs: number | null): string | null {
-  return wallMs === null ? null : isoOf(wallMs);
 }
 
 /** Without a cloud the link is `disabled` since the start. */
